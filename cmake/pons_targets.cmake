@@ -1,0 +1,32 @@
+# pons_library(NAME [DEPENDS folder...] [LINK lib...] [PRIVATE_LINK lib...])
+#
+# Makes the target of one folder of src/. Public headers live in include/pons/NAME/, everything else is private to the
+# folder. DEPENDS names other folders: the only ones whose headers can be included. Files ending in _test.cc become the
+# folder's unit test NAME_test.
+function(pons_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;PRIVATE_LINK" ${ARGN})
+  file(GLOB headers CONFIGURE_DEPENDS include/pons/${name}/*.h)
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(TRANSFORM ARG_DEPENDS PREPEND pons_)
+
+  add_library(pons_${name} STATIC ${sources})
+  target_sources(pons_${name} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${headers})
+  target_link_libraries(pons_${name} PUBLIC ${ARG_DEPENDS} ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
+  if(tests AND NOT PONS_FUZZ)
+    pons_test(${name}_test SOURCES ${tests} LINK pons_${name} ${ARG_PRIVATE_LINK} LABEL unit)
+    target_include_directories(${name}_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  endif()
+endfunction()
+
+# pons_test(NAME SOURCES file... LINK target... LABEL unit|kernel)
+function(pons_test name)
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock_main)
+  # One ctest entry per executable: a process per TEST() would spend its time starting sanitizers.
+  add_test(NAME ${ARG_LABEL}/${name} COMMAND ${name} --gtest_brief=1)
+  set_tests_properties(${ARG_LABEL}/${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
+endfunction()
