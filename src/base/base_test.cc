@@ -120,6 +120,29 @@ TEST(Text, Utf8RefusesOverlongSurrogateAndCutSequences) {
     EXPECT_FALSE(is_valid_utf8(bad));
 }
 
+TEST(Text, Utf8InPiecesIsJudgedAsTheWhole) {
+  const std::string_view text = "plain ascii \xC3\xA9\xE2\x82\xAC\xED\x9F\xBF\xF4\x8F\xBF\xBF end";
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    Utf8Validator validator;
+    EXPECT_TRUE(validator.feed(text.substr(0, cut)) && validator.feed(text.substr(cut))) << cut;
+    EXPECT_TRUE(validator.complete()) << cut;
+    validator = {};
+    EXPECT_TRUE(validator.feed(text.substr(0, cut)));
+    EXPECT_EQ(validator.complete(), is_valid_utf8(text.substr(0, cut))) << cut;
+  }
+}
+
+TEST(Text, Utf8IsRefusedAtTheFirstByteThatCannotBe) {
+  for (const std::string_view bad : {"\xF4\x90", "\xE0\x9F", "\xED\xA0", "\xF0\x8F", "\xC3(",
+                                     "\xE2\x82(", "\xC1", "\xF5", "a\x80"}) {
+    Utf8Validator validator;
+    EXPECT_TRUE(validator.feed(bad.substr(0, bad.size() - 1)));
+    EXPECT_FALSE(validator.feed(bad.substr(bad.size() - 1)));
+    EXPECT_FALSE(validator.feed("good again"));
+    EXPECT_FALSE(validator.complete());
+  }
+}
+
 TEST(Text, HashesAndEncodingsMatchKnownVectors) {
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(base64_encode("foob"), "Zm9vYg==");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -70,36 +71,51 @@ std::string sha256_hex(std::string_view bytes) {
 }
 
 bool is_valid_utf8(std::string_view text) {
-  std::size_t i = 0;
-  const auto at = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
-  while (i < text.size()) {
-    const unsigned char lead = at(i);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    // The second byte's range excludes overlong forms, surrogates and code points past U+10FFFF.
-    std::size_t length = 0;
-    unsigned char low = 0x80, high = 0xBF;
-    if (lead >= 0xC2 && lead <= 0xDF) {
-      length = 2;
-    } else if (lead >= 0xE0 && lead <= 0xEF) {
-      length = 3;
-      if (lead == 0xE0) low = 0xA0;
-      if (lead == 0xED) high = 0x9F;
-    } else if (lead >= 0xF0 && lead <= 0xF4) {
-      length = 4;
-      if (lead == 0xF0) low = 0x90;
-      if (lead == 0xF4) high = 0x8F;
-    } else {
-      return false;
-    }
-    if (text.size() - i < length || at(i + 1) < low || at(i + 1) > high) return false;
-    for (std::size_t k = 2; k < length; ++k)
-      if (at(i + k) < 0x80 || at(i + k) > 0xBF) return false;
-    i += length;
+  Utf8Validator validator;
+  return validator.feed(text) && validator.complete();
+}
+
+bool Utf8Validator::open_code_point(unsigned char lead) {
+  // The second byte's range excludes overlong forms, surrogates and code points past U+10FFFF.
+  if (lead >= 0xC2 && lead <= 0xDF) {
+    expected_ = 1;
+  } else if (lead >= 0xE0 && lead <= 0xEF) {
+    expected_ = 2;
+    if (lead == 0xE0) low_ = 0xA0;
+    if (lead == 0xED) high_ = 0x9F;
+  } else if (lead >= 0xF0 && lead <= 0xF4) {
+    expected_ = 3;
+    if (lead == 0xF0) low_ = 0x90;
+    if (lead == 0xF4) high_ = 0x8F;
+  } else {
+    return false;
   }
   return true;
+}
+
+bool Utf8Validator::feed(std::string_view piece) {
+  constexpr std::uint64_t kHighBits = 0x8080808080808080;
+  std::size_t i = 0;
+  while (!refused_ && i < piece.size()) {
+    const auto byte = static_cast<unsigned char>(piece[i]);
+    if (expected_ > 0) {
+      refused_ = byte < low_ || byte > high_;
+      low_ = 0x80;
+      high_ = 0xBF;
+      --expected_;
+      ++i;
+    } else if (byte >= 0x80) {
+      refused_ = !open_code_point(byte);
+      ++i;
+    } else {
+      ++i;
+      for (std::uint64_t word = 0; piece.size() - i >= sizeof word; i += sizeof word) {
+        std::memcpy(&word, piece.data() + i, sizeof word);
+        if ((word & kHighBits) != 0) break;
+      }
+    }
+  }
+  return !refused_;
 }
 
 namespace {

@@ -22,6 +22,25 @@ std::string sha256_hex(std::string_view bytes);
 
 bool is_valid_utf8(std::string_view text);
 
+// Checks UTF-8 that arrives in pieces; a cut may fall inside a code point.
+class Utf8Validator {
+ public:
+  // False as soon as nothing that follows could make the text valid, and from then on.
+  bool feed(std::string_view piece);
+  // True when all so far is valid and the last code point is whole.
+  bool complete() const { return !refused_ && expected_ == 0; }
+
+ private:
+  bool open_code_point(unsigned char lead);
+
+  // What the next byte must be when it continues a code point: only the second byte of some has a
+  // narrower range.
+  unsigned char low_ = 0x80;
+  unsigned char high_ = 0xBF;
+  std::uint8_t expected_ = 0;  // bytes the open code point still lacks
+  bool refused_ = false;
+};
+
 // The candidate a person most likely meant, or nothing when none is close.
 std::optional<std::string_view> nearest_match(std::string_view word,
                                               std::span<const std::string_view> candidates);
