@@ -38,7 +38,8 @@ TEST(Process, LimitsAndFlagsAreReallySet) {
       {
         const bool done = set_no_new_privileges() && set_undumpable() && disable_core_dumps() &&
                           raise_descriptor_limit();
-        rlimit core{}, files{};
+        rlimit core{};
+        rlimit files{};
         getrlimit(RLIMIT_CORE, &core);
         getrlimit(RLIMIT_NOFILE, &files);
         const bool set = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 &&
