@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "table.h"
+
+namespace pons::config {
+
+namespace {
+
+constexpr TextRule kListenRule = {
+    .what = "a numeric address and a port",
+    .example = "127.0.0.1:7600",
+    .pattern = R"(^(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:.]+\]):\d{1,5}$)"};
+
+constexpr TextRule kStateDirRule = {
+    .what = "an absolute path", .example = "/var/lib/pons", .pattern = "^/+[^/]"};
+
+constexpr TextRule kHostRule = {
+    .what = "a lower-case host name",
+    .example = "api.github.com",
+    .pattern = R"(^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$)"};
+
+constexpr TextRule kCredentialNameRule = {
+    .what = "capital letters, digits and underscores, not beginning with a digit",
+    .example = "GITHUB_TOKEN",
+    .pattern = "^[A-Z_][A-Z0-9_]{0,127}$"};
+
+const Table& log_table() {
+  using S = LogConfig;
+  static const Table kTable{{
+      choice("level", &S::level, {"debug", "info", "warn", "error"},
+             "Lines less severe than this are not written."),
+      choice("format", &S::format, {"auto", "human", "json"},
+             "How a line looks; auto is human text on a terminal and JSON anywhere else."),
+  }};
+  return kTable;
+}
+
+const Table& limits_table() {
+  using S = LimitsConfig;
+  static const Table kTable{{
+      integer("header_bytes", &S::header_bytes, {1'024, 1'048'576},
+              "Bytes the request line and all headers of one request may have together."),
+      integer("header_count", &S::header_count, {8, 1'000}, "Headers one request may have."),
+      integer("body_bytes", &S::body_bytes, {1'024, 1'073'741'824},
+              "Bytes the body of one request may have."),
+      integer("connections", &S::connections, {1, 100'000},
+              "Connections that may be open at the same time."),
+      integer("header_seconds", &S::header_seconds, {1, 300},
+              "Seconds a client has to send all headers of a request."),
+      integer("idle_seconds", &S::idle_seconds, {1, 3'600},
+              "Seconds a connection may stay open between two requests."),
+      integer("body_idle_seconds", &S::body_idle_seconds, {1, 3'600},
+              "Seconds a client may pause while it sends a body."),
+  }};
+  return kTable;
+}
+
+const Table& supervisor_table() {
+  using S = SupervisorConfig;
+  static const Table kTable{
+      {
+          integer("drain_seconds", &S::drain_seconds, {1, 60},
+                  "Seconds running work gets to finish when Pons stops; then it is ended."),
+          integer("restart_delay_ms", &S::restart_delay_ms, {1, 60'000},
+                  "Milliseconds before a process that ended is started again; grows with each "
+                  "failure."),
+          integer("restart_delay_max_ms", &S::restart_delay_max_ms, {1, 600'000},
+                  "Milliseconds the growing restart delay never exceeds."),
+          integer("start_attempts", &S::start_attempts, {1, 100},
+                  "Failed starts in a row after which Pons gives up and stops."),
+          integer("ready_seconds", &S::ready_seconds, {1, 600},
+                  "Seconds a started process has to report that it is ready."),
+      },
+      {
+          rule<S>("restart_delay_max_ms", "must not be less than restart_delay_ms",
+                  [](const S& s) { return s.restart_delay_max_ms >= s.restart_delay_ms; }),
+      }};
+  return kTable;
+}
+
+const Table& confinement_table() {
+  using S = ConfinementConfig;
+  static const Table kTable{{
+      choice("landlock", &S::landlock, {"required", "best_effort"},
+             "Whether Pons refuses to start on a kernel without Landlock; best_effort starts with "
+             "less protection."),
+  }};
+  return kTable;
+}
+
+const Table& credential_table() {
+  using S = CredentialConfig;
+  static const Table kTable{{
+      text("allowed_host", &S::allowed_host, kHostRule, parse_host_name,
+           "The only host this credential may be sent to.", {.presence = Presence::kRequired}),
+  }};
+  return kTable;
+}
+
+}  // namespace
+
+const Table& config_table() {
+  using S = Config;
+  static const Table kTable{{
+      text("listen", &S::listen, kListenRule, parse_listen_address,
+           "Where the public HTTP listener accepts connections; IPv6 goes in brackets, and port 0 "
+           "takes any free one."),
+      text("state_dir", &S::state_dir, kStateDirRule, parse_state_dir,
+           "The directory that holds everything Pons keeps.",
+           {.default_text = "/var/lib/pons as root, otherwise $XDG_STATE_HOME/pons, or "
+                            "~/.local/state/pons where that is not set"}),
+      section("log", &S::log, log_table(), "What is written about the running program."),
+      section("limits", &S::limits, limits_table(), "What clients of the public listener may use."),
+      section("supervisor", &S::supervisor, supervisor_table(),
+              "How the processes of Pons are started, restarted and stopped."),
+      section("confinement", &S::confinement, confinement_table(),
+              "How the processes of Pons are locked in."),
+      choice("harness", &S::harness, {"native", "opencode", "claude-code", "codex", "pi"},
+             "The program that drives an agent.", {.takes_effect = TakesEffect::kLater}),
+      named_sections("credentials", &S::credentials, kCredentialNameRule, is_credential_name,
+                     credential_table(),
+                     "Credentials of agents by the name of their environment variable; the value "
+                     "itself never stands here.",
+                     {.takes_effect = TakesEffect::kLater}),
+  }};
+  return kTable;
+}
+
+std::string expected_value(const Field& field) {
+  struct Describe {
+    std::string operator()(const IntegerType& type) const {
+      return fmt::format("a whole number from {} to {}", type.range.min, type.range.max);
+    }
+    std::string operator()(const ChoiceType& type) const {
+      return fmt::format("one of {}", fmt::join(type.words, ", "));
+    }
+    std::string operator()(const TextType& type) const {
+      return fmt::format("{} such as {}", type.rule.what, type.rule.example);
+    }
+    std::string operator()(const SectionType&) const { return "a mapping of keys to values"; }
+    std::string operator()(const NamedSectionsType& type) const {
+      return fmt::format("a mapping of names such as {} to values", type.name_rule.example);
+    }
+  };
+  return std::visit(Describe{}, field.type);
+}
+
+}  // namespace pons::config

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pons/base/json.h"
+#include "pons/base/log.h"
+#include "pons/base/result.h"
+
+namespace pons::config {
+
+// Everything an operator can set: one YAML file, every field with a default, so that Config{} is
+// what an empty file means. The sentence, range and example of each field stand in fields.cc, from
+// which loading, docs/use/configuration.md and docs/use/pons.schema.json are made.
+
+// A numeric address and a port; port 0 asks the kernel for any free one.
+struct ListenAddress {
+  std::string address = "127.0.0.1";  // IPv6 without brackets
+  std::uint16_t port = 7600;
+
+  std::string text() const;  // "127.0.0.1:7600", "[::1]:7600"
+  bool operator==(const ListenAddress&) const = default;
+};
+
+// kAuto is human text on a terminal and JSON anywhere else.
+enum class LogFormatChoice : std::uint8_t { kAuto, kHuman, kJson };
+
+struct LogConfig {
+  LogLevel level = LogLevel::kInfo;
+  LogFormatChoice format = LogFormatChoice::kAuto;
+  bool operator==(const LogConfig&) const = default;
+};
+
+// What clients of the public listener may use.
+struct LimitsConfig {
+  std::uint64_t header_bytes = 16'384;
+  std::uint32_t header_count = 100;
+  std::uint64_t body_bytes = 33'554'432;
+  std::uint32_t connections = 1'024;
+  std::uint32_t header_seconds = 10;
+  std::uint32_t idle_seconds = 60;
+  std::uint32_t body_idle_seconds = 30;
+  bool operator==(const LimitsConfig&) const = default;
+};
+
+struct SupervisorConfig {
+  std::uint32_t drain_seconds = 10;
+  std::uint32_t restart_delay_ms = 100;
+  std::uint32_t restart_delay_max_ms = 10'000;  // never below restart_delay_ms
+  std::uint32_t start_attempts = 3;
+  std::uint32_t ready_seconds = 30;
+  bool operator==(const SupervisorConfig&) const = default;
+};
+
+// kBestEffort is the word that allows a kernel without Landlock.
+enum class LandlockRule : std::uint8_t { kRequired, kBestEffort };
+
+struct ConfinementConfig {
+  LandlockRule landlock = LandlockRule::kRequired;
+  bool operator==(const ConfinementConfig&) const = default;
+};
+
+enum class Harness : std::uint8_t { kNative, kOpencode, kClaudeCode, kCodex, kPi };
+
+// Names where a credential may go. The credential itself is never part of the configuration.
+struct CredentialConfig {
+  std::string allowed_host;  // a lower-case DNS name; never empty once loaded
+  bool operator==(const CredentialConfig&) const = default;
+};
+
+// "/var/lib/pons" for root, otherwise below $XDG_STATE_HOME or ~/.local/state.
+std::string default_state_dir();
+
+struct Config {
+  ListenAddress listen;
+  std::string state_dir = default_state_dir();  // absolute, no trailing slash
+  LogConfig log;
+  LimitsConfig limits;
+  SupervisorConfig supervisor;
+  ConfinementConfig confinement;
+  Harness harness = Harness::kNative;
+  std::map<std::string, CredentialConfig> credentials;
+  bool operator==(const Config&) const = default;
+};
+
+// One thing to say about one place of the file. Line and column count from 1, columns in bytes;
+// both are 0 when the file could not be read at all.
+struct ConfigIssue {
+  std::string file;
+  int line = 0;
+  int column = 0;
+  std::string message;  // what is wrong; what to do
+
+  std::string describe() const;  // `pons.yaml:3:5: unknown key "lisen"; did you mean "listen"?`
+  bool operator==(const ConfigIssue&) const = default;
+};
+
+// Sorted by position, at most kIssuesMax; the last one says how many more there are.
+using ConfigErrors = std::vector<ConfigIssue>;
+inline constexpr std::size_t kIssuesMax = 20;
+
+struct LoadedConfig {
+  Config config;
+  std::vector<ConfigIssue> warnings;
+  std::string file;  // empty: defaults
+  bool operator==(const LoadedConfig&) const = default;
+};
+
+std::optional<std::string> read_environment(const std::string& name);
+// Regular files of at most 64 KiB. Never waits: a pipe or device is refused, not read.
+Result<std::string> read_substituted_file(const std::string& path);
+
+// Where ${env:NAME} and ${file:PATH} get their values from.
+struct Substitution {
+  std::function<std::optional<std::string>(const std::string& name)> environment = read_environment;
+  std::function<Result<std::string>(const std::string& path)> file = read_substituted_file;
+};
+
+// All errors of the file at once. No message contains a value that came from a substitution.
+std::expected<LoadedConfig, ConfigErrors> load_config_file(const std::string& path);
+
+// `file_name` stands in messages, and relative ${file:} paths start in its directory.
+std::expected<LoadedConfig, ConfigErrors> load_config_text(std::string_view yaml,
+                                                           const std::string& file_name,
+                                                           const Substitution& substitution = {});
+
+std::string config_reference_markdown();
+std::string config_json_schema();  // draft 2020-12
+
+// The effective values, defaults included. No field holds a secret, so nothing is left out.
+Json config_to_json(const Config& config);
+
+}  // namespace pons::config

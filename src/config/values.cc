@@ -1,0 +1,135 @@
+#include "values.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "pons/base/text.h"
+
+namespace pons::config {
+
+namespace {
+
+constexpr std::size_t kPathBytesMax = 1024;  // leaves room for what is created below it
+constexpr std::size_t kHostBytesMax = 253;
+constexpr std::size_t kLabelBytesMax = 63;
+constexpr std::size_t kCredentialNameBytesMax = 128;
+
+bool is_lower(char c) {
+  return c >= 'a' && c <= 'z';
+}
+bool is_upper(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// The kernel's spelling of a numeric address, or nothing.
+std::optional<std::string> canonical_address(int family, const std::string& text) {
+  in6_addr bytes{};  // large enough for both families
+  char canonical[INET6_ADDRSTRLEN];
+  if (text.contains('\0') || inet_pton(family, text.c_str(), &bytes) != 1 ||
+      inet_ntop(family, &bytes, canonical, sizeof canonical) == nullptr)
+    return std::nullopt;
+  return canonical;
+}
+
+bool is_label(std::string_view label) {
+  return !label.empty() && label.size() <= kLabelBytesMax && label.front() != '-' &&
+         label.back() != '-' &&
+         std::ranges::all_of(label, [](char c) { return is_lower(c) || is_digit(c) || c == '-'; });
+}
+
+}  // namespace
+
+std::string ListenAddress::text() const {
+  return address.contains(':') ? fmt::format("[{}]:{}", address, port)
+                               : fmt::format("{}:{}", address, port);
+}
+
+Parsed<ListenAddress> parse_listen_address(const std::string& text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos)
+    return std::unexpected("write the address and the port with a colon between them");
+  const std::string port_text = text.substr(colon + 1);
+  const auto port = parse_decimal(port_text);
+  if (!port || *port > 65'535 || (port_text.size() > 1 && port_text[0] == '0'))
+    return std::unexpected("the port is a number from 0 to 65535");
+  const std::string host = text.substr(0, colon);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const auto address = bracketed ? canonical_address(AF_INET6, host.substr(1, host.size() - 2))
+                                 : canonical_address(AF_INET, host);
+  if (address) return ListenAddress{*address, static_cast<std::uint16_t>(*port)};
+  if (!bracketed && host.contains(':')) return std::unexpected("put the IPv6 address in brackets");
+  return std::unexpected("the address must be numeric, names are not looked up");
+}
+
+Parsed<std::string> parse_state_dir(const std::string& text) {
+  if (!text.starts_with('/')) return std::unexpected("start the path with /");
+  if (text.size() > kPathBytesMax)
+    return std::unexpected(fmt::format("use at most {} bytes", kPathBytesMax));
+  if (std::ranges::any_of(text, [](char c) { return (c >= 0 && c < 0x20) || c == 0x7F; }))
+    return std::unexpected("remove the control characters");
+  std::string path;
+  for (const std::string_view part : split(text, '/')) {
+    if (part.empty()) continue;
+    if (part == "." || part == "..")
+      return std::unexpected("write the path without . and .. parts");
+    path.append("/").append(part);
+  }
+  if (path.empty()) return std::unexpected("name a directory below /");
+  return path;
+}
+
+Parsed<std::string> parse_host_name(const std::string& text) {
+  if (text.contains("://")) return std::unexpected("leave out the scheme, name only the host");
+  if (text.starts_with("*."))
+    return std::unexpected("wildcards are not supported in this release, name one host");
+  if (text.contains('/')) return std::unexpected("leave out the path, name only the host");
+  if (text.starts_with('[') || std::ranges::count(text, ':') > 1)
+    return std::unexpected("an address is not allowed, name the host");
+  if (text.contains(':')) return std::unexpected("leave out the port, name only the host");
+  if (std::ranges::any_of(text, is_upper)) return std::unexpected("write it in lower case");
+  if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) > 0x7E; }))
+    return std::unexpected("write international names in their xn-- form");
+  if (text.size() > kHostBytesMax)
+    return std::unexpected(fmt::format("use at most {} characters", kHostBytesMax));
+  if (text.ends_with('.')) return std::unexpected("leave out the dot at the end");
+  const auto labels = split(text, '.');
+  if (!std::ranges::all_of(labels, is_label))
+    return std::unexpected(
+        "each part between dots has 1 to 63 letters, digits and hyphens, no hyphen at its ends");
+  if (labels.size() < 2)
+    return std::unexpected(
+        "a name without a dot means something else on each machine, name a full host");
+  // A last part that begins with a digit is how clients recognise an IPv4 address, also in its
+  // octal and hexadecimal spellings.
+  if (is_digit(labels.back().front()))
+    return std::unexpected("an address is not allowed, name the host");
+  return text;
+}
+
+bool is_credential_name(std::string_view text) {
+  return !text.empty() && text.size() <= kCredentialNameBytesMax && !is_digit(text.front()) &&
+         std::ranges::all_of(text, [](char c) { return is_upper(c) || is_digit(c) || c == '_'; });
+}
+
+std::string state_dir_for(uid_t user, const std::string& xdg_state_home, const std::string& home) {
+  if (user != 0) {
+    if (auto path = parse_state_dir(xdg_state_home)) return *path + "/pons";
+    if (auto path = parse_state_dir(home)) return *path + "/.local/state/pons";
+  }
+  return "/var/lib/pons";
+}
+
+std::string default_state_dir() {
+  return state_dir_for(geteuid(), read_environment("XDG_STATE_HOME").value_or(""),
+                       read_environment("HOME").value_or(""));
+}
+
+}  // namespace pons::config

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <expected>
+#include <string>
+#include <string_view>
+
+#include <sys/types.h>
+
+#include "pons/config/config.h"
+
+namespace pons::config {
+
+// The values a text field can have. Each error says what to change and never repeats the text,
+// which may have come from a substitution.
+template <class T>
+using Parsed = std::expected<T, std::string>;
+
+// Numeric IPv4 or IPv6 in brackets, then a port. The address comes out in the kernel's spelling.
+Parsed<ListenAddress> parse_listen_address(const std::string& text);
+
+// An absolute path below "/", without "." and ".." parts; slashes come out single, none at the end.
+Parsed<std::string> parse_state_dir(const std::string& text);
+
+// One lower-case DNS name with at least one dot: no scheme, port, address or wildcard.
+Parsed<std::string> parse_host_name(const std::string& text);
+
+// [A-Z_][A-Z0-9_]*, at most 128 characters.
+bool is_credential_name(std::string_view text);
+
+// The default state directory for this user and these variables; relative ones are ignored, as the
+// XDG specification asks.
+std::string state_dir_for(uid_t user, const std::string& xdg_state_home, const std::string& home);
+
+}  // namespace pons::config
