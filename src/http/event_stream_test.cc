@@ -147,6 +147,12 @@ TEST(EventStream, ManySmallLinesAndEndlessLinesAreBoundedToo) {
   }
 }
 
+TEST(EventStream, TheTypeCountsAsPartOfTheEvent) {
+  const auto ignore = [](const ServerEvent&) {};
+  EXPECT_TRUE(EventStreamParser(20).feed("event: 01234\ndata: 012345678\n\n", ignore));
+  EXPECT_FALSE(EventStreamParser(20).feed("event: 012345\ndata: 012345678\n\n", ignore));
+}
+
 TEST(EventStream, TheLimitIsForOneEventNotForTheStream) {
   EventStreamParser parser(20);
   std::string stream;

@@ -20,6 +20,8 @@ constexpr std::uint8_t kClose = 0x8;
 constexpr std::uint8_t kPing = 0x9;
 constexpr std::uint8_t kPong = 0xA;
 
+constexpr std::size_t kOpeningSize =
+    2;  // opcode and short length; a longer length and the key follow
 constexpr std::uint8_t kFinalBit = 0x80;
 constexpr std::uint8_t kReservedBits = 0x70;
 constexpr std::uint8_t kMaskBit = 0x80;
@@ -139,12 +141,16 @@ WebSocketDecoder::Step WebSocketDecoder::next(std::string_view buffer) {
   return step;
 }
 
+// Judges each part as soon as it is there. The checks change nothing, so a header that arrives in
+// pieces may pass them again.
 bool WebSocketDecoder::take_header(std::string_view& rest) {
   if (frame_open_) return true;
-  if (!gather_header(rest, 2) || !check_opening()) return false;
-  const std::size_t size =
-      2 + length_field_size(short_length()) + (is_masked() ? mask_key_.size() : 0);
-  return gather_header(rest, size) && open_frame();
+  if (!gather_header(rest, kOpeningSize) || !check_opening()) return false;
+  const std::size_t key_at = kOpeningSize + length_field_size(short_length());
+  if (!gather_header(rest, key_at) || !check_length()) return false;
+  if (!gather_header(rest, key_at + (is_masked() ? mask_key_.size() : 0))) return false;
+  open_frame();
+  return true;
 }
 
 bool WebSocketDecoder::gather_header(std::string_view& rest, std::size_t size) {
@@ -184,32 +190,33 @@ bool WebSocketDecoder::check_opening() {
   }
 }
 
-bool WebSocketDecoder::open_frame() {
-  const std::string_view header(header_.data(), header_size_);
-  const std::size_t length_size = length_field_size(short_length());
-  payload_size_ =
-      length_size == 0 ? short_length() : read_big_endian(header.substr(2, length_size));
-  if ((length_size == 2 && payload_size_ < kLength16) ||
-      (length_size == 8 && payload_size_ <= 0xFFFF))
+bool WebSocketDecoder::check_length() {
+  const std::size_t field_size = length_field_size(short_length());
+  payload_size_ = field_size == 0 ? short_length()
+                                  : read_big_endian({header_.data() + kOpeningSize, field_size});
+  if ((field_size == 2 && payload_size_ < kLength16) ||
+      (field_size == 8 && payload_size_ <= 0xFFFF))
     return refuse(kProtocolError, "length is not in its shortest form");
   if (payload_size_ >> 63 != 0) return refuse(kProtocolError, "length has its top bit set");
+  if (!is_control() && payload_size_ > message_bytes_max_ - message_.size())
+    return refuse(kMessageTooBig, "message is too big");
+  return true;
+}
 
-  mask_key_ = {};
-  if (is_masked()) header.substr(2 + length_size).copy(mask_key_.data(), mask_key_.size());
-  payload_taken_ = 0;
+void WebSocketDecoder::open_frame() {
   frame_open_ = true;
+  payload_taken_ = 0;
+  mask_key_ = {};
+  if (is_masked())
+    std::copy_n(header_.data() + header_size_ - mask_key_.size(), mask_key_.size(),
+                mask_key_.begin());
   if (is_control()) {
     control_.clear();
-    return true;
-  }
-  if (payload_size_ > message_bytes_max_ - message_.size())
-    return refuse(kMessageTooBig, "message is too big");
-  if (opcode() != kContinuation) {
+  } else if (opcode() != kContinuation) {
     message_kind_ = opcode() == kText ? WebSocketEventKind::kText : WebSocketEventKind::kBinary;
     message_text_ = {};
     message_.reserve(std::min<std::uint64_t>(payload_size_, kHeldBytes));
   }
-  return true;
 }
 
 bool WebSocketDecoder::take_payload(std::string_view& rest) {
@@ -250,16 +257,15 @@ bool WebSocketDecoder::finish_frame(WebSocketEvent& event) {
 }
 
 bool WebSocketDecoder::finish_close(WebSocketEvent& event) {
-  event = {.kind = WebSocketEventKind::kClose};
-  if (!control_.empty()) {
-    const std::string_view payload = control_;
-    event.close_code =
-        static_cast<std::uint16_t>(read_big_endian(payload.substr(0, kCloseCodeSize)));
-    event.payload = payload.substr(kCloseCodeSize);
-    if (!is_websocket_close_code(event.close_code))
-      return refuse(kProtocolError, "close code is not allowed");
-    if (!is_valid_utf8(event.payload)) return refuse(kInvalidText, "close reason is not UTF-8");
+  std::uint16_t code = 0;
+  std::string_view reason = control_;
+  if (!reason.empty()) {
+    code = static_cast<std::uint16_t>(read_big_endian(reason.substr(0, kCloseCodeSize)));
+    reason.remove_prefix(kCloseCodeSize);
+    if (!is_websocket_close_code(code)) return refuse(kProtocolError, "close code is not allowed");
+    if (!is_valid_utf8(reason)) return refuse(kInvalidText, "close reason is not UTF-8");
   }
+  event = {.kind = WebSocketEventKind::kClose, .payload = reason, .close_code = code};
   closed_ = true;
   return true;
 }

@@ -46,7 +46,7 @@ class WebSocketDecoder {
 
   // Takes the stream in any cut and never looks at a byte twice. Fragments come out joined, control
   // frames between them at once. After kClose the rest of the stream is swallowed without a look.
-  // Memory grows with the bytes that arrived, never with a length that was only announced.
+  // Memory grows with the bytes that arrived: a length that was only announced buys at most 16 KiB.
   Step next(std::string_view buffer);
 
  private:
@@ -56,7 +56,8 @@ class WebSocketDecoder {
   bool take_payload(std::string_view& rest);
   bool gather_header(std::string_view& rest, std::size_t size);
   bool check_opening();
-  bool open_frame();
+  bool check_length();
+  void open_frame();
   // True when the frame completes an event.
   bool finish_frame(WebSocketEvent& event);
   bool finish_close(WebSocketEvent& event);
@@ -84,8 +85,7 @@ class WebSocketDecoder {
   WebSocketEventKind message_kind_ = WebSocketEventKind::kText;
   Utf8Validator message_text_;
   std::string message_;
-  std::string
-      control_;  // payload of the current control frame, apart because it may come mid-message
+  std::string control_;  // payload of a control frame, which may come inside a message
 
   bool closed_ = false;
   std::uint16_t refused_with_ = 0;  // close code
