@@ -1,5 +1,6 @@
 #include "field_notes.h"
 
+#include <cstddef>
 #include <limits>
 
 #include "authority.h"
@@ -12,6 +13,17 @@ std::string_view trim_spaces(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// For names of the length of `lower`, which is letters and '-'. No other token byte becomes one of
+// these when bit 0x20 is set, so this equals equal_ignoring_case without a branch per byte.
+template <std::size_t kSize>
+bool is_named(std::string_view name, const char (&lower)[kSize]) {
+  const auto difference = [&](std::size_t i) { return (name[i] | 0x20) ^ lower[i]; };
+  if (difference(0) != 0) return false;
+  int differences = 0;
+  for (std::size_t i = 1; i + 1 < kSize; ++i) differences |= difference(i);
+  return differences == 0;
 }
 
 // RFC 9110 section 7.2: Host repeats the authority that the target names. Two different answers to
@@ -37,30 +49,28 @@ Refusal settle_target_authority(RequestHead& out) {
 // Length and first letter leave at most one candidate, so a field that means nothing here costs one
 // jump and one comparison.
 void FieldNotes::add(const Field& field) {
-  const auto is = [&](char first, std::string_view name) {
-    return (field.name[0] | 0x20) == first && equal_ignoring_case(field.name, name);
-  };
-  switch (field.name.size()) {
+  const std::string_view name = field.name;
+  switch (name.size()) {
     case 4:
-      if (is('h', "host")) host_.add(field.value);
+      if (is_named(name, "host")) host_.add(field.value);
       break;
     case 6:
-      if (is('e', "expect")) {
+      if (is_named(name, "expect")) {
         const bool known = equal_ignoring_case(field.value, "100-continue");
         (known ? expect_continue_ : unknown_expectation_) = true;
       }
       break;
     case 7:
-      if (is('u', "upgrade")) upgrade_field_ = true;
+      if (is_named(name, "upgrade")) upgrade_field_ = true;
       break;
     case 10:
-      if (is('c', "connection")) add_connection(field.value);
+      if (is_named(name, "connection")) add_connection(field.value);
       break;
     case 14:
-      if (is('c', "content-length")) content_length_.add(field.value);
+      if (is_named(name, "content-length")) content_length_.add(field.value);
       break;
     case 17:
-      if (is('t', "transfer-encoding")) transfer_encoding_.add(field.value);
+      if (is_named(name, "transfer-encoding")) transfer_encoding_.add(field.value);
       break;
     default:
       break;

@@ -247,6 +247,18 @@ TEST(RequestHeadTest, AFieldIsNeverContinuedOnASecondLine) {
                        "GET / HTTP/1.1\r\n Host: a\r\n\r\n", get("A: b\r\n \r\n")});
 }
 
+TEST(RequestHeadTest, TheReasonNamesWhatIsWrong) {
+  const auto reason = [](const std::string& fields) {
+    return std::string_view(ReadRequest(get(fields)).parse.reason);
+  };
+  EXPECT_EQ(reason("A: b\r\n c\r\n"), "field continued on a second line");
+  EXPECT_EQ(reason("A : b\r\n"), "space between field name and colon");
+  EXPECT_EQ(reason("A: b\n"), "LF without CR before it");
+  EXPECT_EQ(reason("A: b\rc\r\n"), "CR without LF");
+  EXPECT_EQ(reason("A: \x01\r\n"), "control character in a field value");
+  EXPECT_EQ(reason("Host: b\r\n"), "more than one Host field");
+}
+
 TEST(RequestHeadTest, FieldValuesHoldNoControlCharacters) {
   for (const std::string padding : {"", "1234567", "12345678901234567"}) {
     for (int c = 0; c < 256; ++c) {
