@@ -57,8 +57,12 @@ bool probe_nftables() {
 }
 
 bool probe_overlayfs() {
+  const IdMap uid[] = {{.inside = 0, .outside = geteuid(), .count = 1}};
+  const IdMap gid[] = {{.inside = 0, .outside = getegid(), .count = 1}};
   const bool privileged = unshare_namespaces({NamespaceKind::kMount}).has_value();
-  if (!privileged && !unshare_namespaces({NamespaceKind::kUser, NamespaceKind::kMount}))
+  // Who has no id inside a user namespace can create no file there.
+  if (!privileged && (!unshare_namespaces({NamespaceKind::kUser, NamespaceKind::kMount}) ||
+                      !write_id_maps(getpid(), uid, gid)))
     return false;
   if (!make_mounts_private()) return false;
   auto scratch = DetachedMount::new_filesystem("tmpfs", {});

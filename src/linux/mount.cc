@@ -107,9 +107,10 @@ Result<DetachedMount> DetachedMount::new_filesystem(
 }
 
 Result<DetachedMount> DetachedMount::overlay(const OverlayLayers& layers, LayerSyntax syntax) {
-  if (layers.lower.empty() || layers.upper.empty() != layers.work.empty())
+  const bool writable = !layers.upper.empty();
+  if (layers.lower.size() < (writable ? 1U : 2U) || writable == layers.work.empty())
     return make_error(ErrorCode::kInvalid, "create overlay",
-                      "needs lower layers, and both of upper and work or neither");
+                      "needs upper, work and a lower layer, or two lower layers alone");
   LayerNames layer_names;
   std::vector<std::string> lower;
   for (const std::string& path : layers.lower) lower.push_back(TRY(layer_names.add(path)));
@@ -121,7 +122,7 @@ Result<DetachedMount> DetachedMount::overlay(const OverlayLayers& layers, LayerS
     set = set_lower_layers(context, lower, LayerSyntax::kColonList);
   }
   TRY_VOID(std::move(set));
-  if (!layers.upper.empty()) {
+  if (writable) {
     const std::string upper = TRY(layer_names.add(layers.upper));
     const std::string work = TRY(layer_names.add(layers.work));
     TRY_VOID(context.set("upperdir", upper));

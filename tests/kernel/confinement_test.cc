@@ -199,7 +199,8 @@ std::vector<SyscallRule> basic_calls() {
           {SYS_gettid}, {SYS_getpid},       {SYS_sigaltstack},  {SYS_set_robust_list},
           {SYS_rseq},   {SYS_sched_yield},  {SYS_prlimit64},    {SYS_sched_getaffinity},
           {SYS_openat}, {SYS_newfstatat},   {SYS_readlink},     {SYS_getrandom},
-          {SYS_tgkill}, {SYS_rt_sigreturn}, {SYS_brk},          {SYS_clock_nanosleep}};
+          {SYS_tgkill}, {SYS_rt_sigreturn}, {SYS_brk},          {SYS_clock_nanosleep},
+          {SYS_pipe},   {SYS_pipe2}};
 }
 
 TEST(SeccompTest, ForeignCallsAndFamiliesAreRefusedWithTheirErrno) {

@@ -1,6 +1,7 @@
 #include "pons/linux/namespace.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -49,7 +50,11 @@ TEST(NamespaceTest, EnteringChecksTheKindAndThePidMustExist) {
 int in_mapped_child(std::span<const IdMap> maps, bool privileged,
                     const std::function<int()>& body) {
   return in_forked_child([&] {
-    if (!privileged) REQUIRE(become_user(65534, 65534));
+    if (!privileged) {
+      REQUIRE(become_user(65534, 65534));
+      // Changing users made it undumpable, and then its /proc files belong to root.
+      REQUIRE(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0);
+    }
     Pipe ready = *create_pipe();
     Pipe go = *create_pipe();
     const pid_t child = fork();

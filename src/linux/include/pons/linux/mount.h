@@ -29,7 +29,7 @@ struct MountAttributes {
 
 struct OverlayLayers {
   std::vector<std::string> lower;  // topmost first
-  std::string upper;               // both empty: read only
+  std::string upper;               // empty: read only, and then two lower layers are needed
   std::string work;                // empty directory of the same filesystem as `upper`
   bool user_xattr = false;         // for a mount made inside a user namespace
 };
