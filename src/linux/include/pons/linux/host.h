@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace pons::linux {
+
+// What this host can do for this process, now. Each is found by trying and not by version numbers:
+// distributions move features both ways, and containers take them away.
+struct HostFeatures {
+  std::string kernel_release;
+  int kernel_major = 0;
+  int kernel_minor = 0;
+  int cgroup_version = 0;  // 0: none
+  std::vector<std::string> cgroup_controllers;
+  bool user_namespaces = false;  // with capabilities inside, which some hosts withhold
+  int landlock_abi = 0;
+  bool seccomp = false;
+  bool nftables = false;  // in a network namespace of its own
+  bool kvm = false;
+  bool overlayfs = false;  // in a mount namespace of its own
+};
+
+// Harmless, and works without privileges. Forks a few short-lived children: call it at start.
+HostFeatures probe_host();
+
+}  // namespace pons::linux
