@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -16,7 +18,8 @@ namespace pons::config {
 
 namespace {
 
-std::string describe_found(const Node& node) {
+// Without the text: where a mapping belongs, somebody may have written the credential itself.
+std::string describe_kind(const Node& node) {
   switch (node.kind) {
     case NodeKind::kNull:
       return "nothing";
@@ -27,6 +30,11 @@ std::string describe_found(const Node& node) {
     case NodeKind::kScalar:
       break;
   }
+  return "text";
+}
+
+std::string describe_found(const Node& node) {
+  if (node.kind != NodeKind::kScalar) return describe_kind(node);
   return node.style == ScalarStyle::kQuoted ? "the quoted text " + quote(node.text)
                                             : quote(node.text);
 }
@@ -41,7 +49,7 @@ class Loader {
     if (node.kind != NodeKind::kMapping) {
       const std::string where = path.empty() ? "the file" : path;
       fail(node.mark, fmt::format("{}: expected a mapping of keys to values, found {}{}", where,
-                                  describe_found(node), advice_for(node)));
+                                  describe_kind(node), advice_for(node)));
       return;
     }
     const std::size_t errors_before = errors.size();
@@ -179,7 +187,11 @@ class Loader {
 
   void load_value(const Field& field, const NamedSectionsType& type, const Node& node,
                   const std::string& path, void* object) {
-    if (node.kind != NodeKind::kMapping) return fail_type(field, node, path, advice_for(node));
+    if (node.kind != NodeKind::kMapping) {
+      fail(node.mark, fmt::format("{}: expected {}, found {}{}", path, expected_value(field),
+                                  describe_kind(node), advice_for(node)));
+      return;
+    }
     for (const Node& child : node.children) {
       if (!type.is_name(child.key)) {
         fail(child.key_mark,

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "pons/config/config.h"
 #include "values.h"
@@ -9,8 +9,10 @@
 namespace pons::config {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 LoadedConfig loaded(std::string_view yaml) {
   auto result = load_config_text(yaml, "pons.yaml");
@@ -214,7 +216,7 @@ TEST(Config, ListsAndEmptyTextAreRefusedWhereTheyMeanNothing) {
 
 TEST(Config, FileThatIsNoMappingIsRefused) {
   EXPECT_EQ(first_error("just words"),
-            "pons.yaml:1:1: the file: expected a mapping of keys to values, found \"just words\"");
+            "pons.yaml:1:1: the file: expected a mapping of keys to values, found text");
   EXPECT_THAT(first_error("- listen"), HasSubstr("found a list"));
 }
 
@@ -291,8 +293,15 @@ TEST(Config, CredentialWithoutHostIsRefused) {
   EXPECT_EQ(first_error("credentials:\n  GITHUB_TOKEN: {}\n"),
             "pons.yaml:2:3: credentials.GITHUB_TOKEN needs allowed_host; add it, with a lower-case "
             "host name such as api.github.com");
-  EXPECT_THAT(first_error("credentials: {GITHUB_TOKEN: ghp_secret}"),
-              HasSubstr("expected a mapping of keys to values"));
+  EXPECT_THAT(
+      first_error("credentials: {GITHUB_TOKEN: ghp_secret}"),
+      HasSubstr("credentials.GITHUB_TOKEN: expected a mapping of keys to values, found text"));
+}
+
+TEST(Config, CredentialWrittenIntoTheFileIsNotRepeated) {
+  for (const char* yaml : {"credentials: {GITHUB_TOKEN: ghp_x}", "credentials: ghp_x",
+                           "credentials: {GITHUB_TOKEN: 'ghp_x'}", "ghp_x"})
+    EXPECT_THAT(first_error(yaml), AllOf(HasSubstr("found text"), Not(HasSubstr("ghp_x")))) << yaml;
 }
 
 TEST(Config, CredentialNamesAreEnvironmentVariableNames) {

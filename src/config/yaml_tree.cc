@@ -1,6 +1,7 @@
 #include "yaml_tree.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <optional>
 #include <spanstream>
@@ -259,6 +260,7 @@ Mark place_of(const YAML::Exception& error, std::string_view text, const TreeBui
 std::expected<YamlDocument, ConfigIssue> parse_yaml(std::string_view text,
                                                     const std::string& file) {
   const auto issue = [&](Mark mark, std::string message) {
+    mark = std::min(mark, mark_at(text, text.size()));  // never in what is appended below
     return std::unexpected(ConfigIssue{file, mark.line, mark.column, std::move(message)});
   };
   if (text.size() > kYamlBytesMax)
@@ -275,8 +277,7 @@ std::expected<YamlDocument, ConfigIssue> parse_yaml(std::string_view text,
   try {
     std::ispanstream stream(closed_text);
     YAML::Parser parser(stream);
-    while (parser.HandleNextDocument(builder)) {
-    }  // the builder refuses a second one
+    while (parser.HandleNextDocument(builder)) continue;  // the builder refuses a second one
   } catch (const Refusal& refusal) {
     return issue(mark_of(refusal.mark), refusal.msg);
   } catch (const YAML::Exception& error) {

@@ -104,6 +104,7 @@ TEST(YamlTree, EqualKeysOfDifferentMappingsAreNoDuplicates) {
 TEST(YamlTree, SecondDocumentIsRefused) {
   EXPECT_THAT(refusal("a: 1\n---\nb: 2\n"), HasSubstr("t.yaml:2:1: a second YAML document"));
   EXPECT_THAT(refusal("a: 1\n---\n"), HasSubstr("a second YAML document"));
+  EXPECT_THAT(refusal("---\n%TAG ! x"), HasSubstr("t.yaml:2:9: a second YAML document"));
   EXPECT_THAT(refusal("[] []"), HasSubstr("a second YAML document"));
 }
 

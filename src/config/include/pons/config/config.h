@@ -1,6 +1,6 @@
 #pragma once
 
-#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <functional>
