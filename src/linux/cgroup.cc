@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kDestroyDeadline{10};
 constexpr std::chrono::seconds kFreezeDeadline{5};
-constexpr int kKillRoundsMax = 100;
+constexpr std::chrono::seconds kKillDeadline{10};
 constexpr std::size_t kProcessListBytesMax = 8 << 20;
 constexpr std::uint64_t kCpuPeriodUsec = 100'000;
 
@@ -253,7 +253,8 @@ Result<void> Cgroup::kill_all(KillMethod method) {
 // Frozen processes cannot fork faster than they are killed; version 1 lets a killed one die only
 // after it is thawed. Without a freezer the rounds go on until none is left.
 Result<void> Cgroup::kill_one_by_one() {
-  for (int round = 0; round < kKillRoundsMax; ++round) {
+  const auto deadline = Clock::now() + kKillDeadline;
+  do {
     const bool frozen = freeze().has_value();
     bool found = false;
     for (const Directory& directory : directories_) found |= kill_listed(directory.path);
@@ -262,7 +263,7 @@ Result<void> Cgroup::kill_one_by_one() {
     if (!found) return {};
     if (frozen && !thawed) return thawed;
     std::this_thread::sleep_for(milliseconds(1));
-  }
+  } while (Clock::now() < deadline);
   return make_error(ErrorCode::kTimeout, "kill control group", name_ + " still has processes");
 }
 

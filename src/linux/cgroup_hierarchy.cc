@@ -54,7 +54,9 @@ std::map<std::string, std::string, std::less<>> parse_own_groups(std::string_vie
 // Where this process's group is visible. In a container the mount may show only a part of the
 // hierarchy, and a group outside of that part has no path: then the mount itself is the place.
 std::string own_directory(const MountLine& mount, std::string_view group) {
-  if (mount.root != "/" && group.starts_with(mount.root)) group.remove_prefix(mount.root.size());
+  if (mount.root != "/" &&
+      (group == mount.root || group.starts_with(fmt::format("{}/", mount.root))))
+    group.remove_prefix(mount.root.size());
   std::string directory = fmt::format("{}{}", mount.directory, group);
   while (directory.ends_with('/')) directory.pop_back();
   std::error_code error;
@@ -82,8 +84,13 @@ Result<void> require_name(const std::string& name) {
 
 Result<CgroupHierarchy> CgroupHierarchy::detect() {
   const std::string mountinfo = TRY(read_file("/proc/self/mountinfo", 8 << 20));
-  const std::string own_text = TRY(read_file("/proc/self/cgroup"));
-  const auto own_groups = parse_own_groups(own_text);
+  const std::string own_groups = TRY(read_file("/proc/self/cgroup"));
+  return detect_from(mountinfo, own_groups);
+}
+
+Result<CgroupHierarchy> CgroupHierarchy::detect_from(std::string_view mountinfo,
+                                                     std::string_view own_groups_text) {
+  const auto own_groups = parse_own_groups(own_groups_text);
   std::vector<CgroupMount> v1;
   std::optional<CgroupMount> v2;
   for (const std::string_view line : split(mountinfo, '\n')) {

@@ -68,6 +68,11 @@ Result<void> run_in_thread(Work work) {
   return outcome;
 }
 
+Result<UniqueFd> leave_for_new_net_namespace() {
+  TRY_VOID(unshare_namespaces({NamespaceKind::kNet}));
+  return open_file("/proc/thread-self/ns/net", O_RDONLY);
+}
+
 }  // namespace
 
 Result<NamespaceFd> NamespaceFd::open_current(NamespaceKind kind) {
@@ -117,10 +122,9 @@ Result<void> write_id_maps(pid_t pid, std::span<const IdMap> uid, std::span<cons
 }
 
 Result<UniqueFd> create_net_namespace() {
-  UniqueFd created;
+  Result<UniqueFd> created;
   TRY_VOID(run_in_thread([&]() -> Result<void> {
-    TRY_VOID(unshare_namespaces({NamespaceKind::kNet}));
-    created = TRY(open_file("/proc/thread-self/ns/net", O_RDONLY));
+    created = leave_for_new_net_namespace();
     return {};
   }));
   return created;

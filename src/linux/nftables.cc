@@ -1,8 +1,8 @@
 #include "pons/linux/nftables.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
-//
+#include <netinet/in.h>  // before <linux/netfilter.h>, which redefines its names otherwise
+
 #include <libmnl/libmnl.h>
 #include <libnftnl/chain.h>
 #include <libnftnl/common.h>

@@ -220,6 +220,28 @@ TEST(CgroupV2Test, NestedGroupsGoToo) {
   }
 }
 
+TEST(CgroupV2Test, DelegatingMovesThisProcessBesideItsFutureGroups) {
+  const auto outer = CgroupHierarchy::from_mounts(2, {{unified_directory(), {}}});
+  const auto service = *outer.create(new_name(), {});
+  const std::string directory = unified_directory() + "/" + service.name();
+  EXPECT_EQ(
+      in_forked_child([&] {
+        auto inner = CgroupHierarchy::from_mounts(2, {{directory, {}}});
+        REQUIRE(inner.delegate());
+        REQUIRE(inner.delegate());  // again after a restart
+        const std::string own = *read_file("/proc/self/cgroup");
+        REQUIRE(own.contains(service.name() + "/pons-supervisor"));
+        // From there it finds the same place as before.
+        const std::string mounted = "1 2 0:3 / " + unified_directory() + " rw - cgroup2 x rw\n";
+        const auto found = CgroupHierarchy::detect_from(mounted, own.substr(own.rfind("0::")));
+        REQUIRE(found && found->version() == 2);
+        REQUIRE(found->create("pons-kernel-test-inner", {}));
+        REQUIRE(found->find_names("pons-").value().empty());
+        return 0;
+      }),
+      0);
+}
+
 TEST(CgroupV2Test, AChildCanBeBornInside) {
   const auto hierarchy = CgroupHierarchy::from_mounts(2, {{unified_directory(), {}}});
   auto group = *hierarchy.create(new_name(), {});

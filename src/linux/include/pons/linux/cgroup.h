@@ -90,6 +90,9 @@ class Cgroup {
 class CgroupHierarchy {
  public:
   static Result<CgroupHierarchy> detect();  // changes nothing
+  // The same with the texts of /proc/self/mountinfo and /proc/self/cgroup given.
+  static Result<CgroupHierarchy> detect_from(std::string_view mountinfo,
+                                             std::string_view own_groups);
   // A place known by other means. Version 2 has one mount.
   static CgroupHierarchy from_mounts(int version, std::vector<CgroupMount> mounts);
 

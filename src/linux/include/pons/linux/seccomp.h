@@ -8,7 +8,7 @@
 
 #include "pons/base/result.h"
 
-struct sock_filter;
+struct sock_filter;  // NOLINT(readability-identifier-naming): the kernel's name
 
 namespace pons::linux {
 
