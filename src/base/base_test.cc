@@ -185,19 +185,19 @@ TEST(Json, DumpNeverThrowsOnBadUtf8) {
 }
 
 TEST(Log, JsonLineSurvivesHostileText) {
-  const LogSettings settings{.format = LogFormat::kJson, .role = "front"};
+  const LogSettings settings{.format = LogFormat::kJson, .process = "front"};
   const std::string line = format_log_line(settings, 0, LogLevel::kWarn, "bad\n\x1b[2J",
                                            {{"path", "\"}\n{\xFF"}, {"n", 3}, {"ok", true}});
   EXPECT_EQ(line.find('\n'), line.size() - 1);
   EXPECT_THAT(line, Not(HasSubstr("\x1b")));
   const auto parsed = parse_json(line.substr(0, line.size() - 1));
   ASSERT_TRUE(parsed) << line;
-  EXPECT_EQ((*parsed)["role"], "front");
+  EXPECT_EQ((*parsed)["process"], "front");
   EXPECT_EQ((*parsed)["n"], 3);
 }
 
 TEST(Log, HumanLineQuotesWhatIsNotAWord) {
-  const LogSettings settings{.format = LogFormat::kHuman, .role = "brain"};
+  const LogSettings settings{.format = LogFormat::kHuman, .process = "brain"};
   EXPECT_EQ(format_log_line(settings, 1, LogLevel::kInfo, "hi", {{"a", "b"}, {"c", "d e"}}),
             "00:00:00.001 info  brain      hi a=b c=\"d e\"\n");
 }

@@ -119,7 +119,7 @@ std::string format_log_line(const LogSettings& settings, std::int64_t wall_ms, L
   if (settings.format == LogFormat::kJson) {
     out = fmt::format(R"({{"time":"{}Z","level":"{}")", utc_time(wall_ms, "%Y-%m-%dT%H:%M:%S"),
                       kLevelNames[level_index]);
-    if (!settings.role.empty()) out += fmt::format(R"(,"role":"{}")", settings.role);
+    if (!settings.process.empty()) out += fmt::format(R"(,"process":"{}")", settings.process);
     out += R"(,"msg":)";
     append_json_string(out, message);
     for (const LogField& field : fields) {
@@ -136,7 +136,7 @@ std::string format_log_line(const LogSettings& settings, std::int64_t wall_ms, L
   const std::string_view plain = settings.color ? std::string_view("\x1b[0m") : std::string_view();
   out =
       fmt::format("{} {}{:5}{} {:10} ", utc_time(wall_ms, "%H:%M:%S"), color,
-                  kLevelNames[level_index], plain, settings.role.empty() ? "pons" : settings.role);
+                  kLevelNames[level_index], plain, settings.process.empty() ? "pons" : settings.process);
   for (const char c : message) out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   for (const LogField& field : fields) {
     out += ' ';
@@ -146,6 +146,10 @@ std::string format_log_line(const LogSettings& settings, std::int64_t wall_ms, L
   }
   out += '\n';
   return out;
+}
+
+void relay_log_line(std::string_view line) {
+  write_line(settings_storage().descriptor, fmt::format("{}\n", line));
 }
 
 void log_line(LogSite& site, LogLevel level, std::string_view message,

@@ -47,7 +47,7 @@ struct LogSite {
 struct LogSettings {
   LogLevel level = LogLevel::kInfo;
   LogFormat format = LogFormat::kHuman;
-  std::string role;  // stands in every line
+  std::string process;  // stands in every line
   int descriptor = 2;
   bool color = false;
 };
@@ -60,6 +60,9 @@ const LogSettings& log_settings();
 bool log_enabled(LogLevel level);
 void log_line(LogSite& site, LogLevel level, std::string_view message,
               std::initializer_list<LogField> fields);
+
+// Writes a line that another process of ours has formatted already.
+void relay_log_line(std::string_view line);
 
 // One line as it would be written, newline included. Control characters never reach the output raw.
 std::string format_log_line(const LogSettings& settings, std::int64_t wall_ms, LogLevel level,

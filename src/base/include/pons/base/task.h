@@ -44,7 +44,7 @@ template <class T>
 struct TaskPromise : TaskPromiseBase {
   std::optional<T> value;
   Task<T> get_return_object() noexcept;
-  template <class U>
+  template <class U = T>
   void return_value(U&& result) {
     value.emplace(std::forward<U>(result));
   }

@@ -185,6 +185,8 @@ class Watch {
 
   auto readable(TimePoint deadline) { return Awaiter(*state_, kRead, deadline); }
   auto writable(TimePoint deadline) { return Awaiter(*state_, kWrite, deadline); }
+  // The peer closed its side, or the descriptor failed. Known once the loop has seen it.
+  bool hung_up() const { return state_->hung_up; }
   Loop& loop() const { return state_->loop; }
 
  private:

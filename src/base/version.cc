@@ -1,0 +1,9 @@
+#include "pons/base/version.h"
+
+namespace pons {
+
+std::string_view version() {
+  return PONS_VERSION;
+}
+
+}  // namespace pons

@@ -1,0 +1,65 @@
+#include "pons/cli/cli.h"
+
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "command.h"
+#include "pons/base/text.h"
+#include "pons/base/version.h"
+#include "terminal.h"
+
+namespace pons::cli {
+
+namespace {
+
+constexpr int kUsageError = 2;
+
+// A mistyped command gets the nearest one suggested; CLI11 would only call it unexpected.
+bool explain_unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return false;
+  std::vector<std::string_view> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (sub->get_name() == argv[1]) return false;
+    names.push_back(sub->get_name());
+  }
+  const auto nearest = nearest_match(argv[1], names);
+  print_error(fmt::format(
+      "there is no command \"{}\"; {}", argv[1],
+      nearest ? fmt::format("did you mean \"{}\"?", *nearest) : "`pons --help` lists them"));
+  return true;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  CLI::App app("pons - a self-hosted platform for production AI agents", "pons");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(28);
+  app.set_version_flag("--version", std::string(version()));
+  app.footer(
+      "Start with `pons up`; `pons COMMAND --help` explains a command.\n"
+      "\n"
+      "Exit status: 0 done; 1 it did not work, or a promise does not hold; 2 wrong usage.");
+  Common common;
+  int exit_code = 0;
+  add_up(app, common, exit_code);
+  add_down(app, common, exit_code);
+  add_status(app, common, exit_code);
+  add_doctor(app, common, exit_code);
+  add_config(app, common, exit_code);
+  add_version(app, common, exit_code);
+  add_completion(app, exit_code);
+
+  if (explain_unknown_command(app, argc, argv)) return kUsageError;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  return exit_code;
+}
+
+}  // namespace pons::cli

@@ -1,0 +1,107 @@
+#include "command.h"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "pons/http/client.h"
+#include "pons/linux/loop.h"
+#include "pons/supervisor/supervisor.h"
+#include "terminal.h"
+
+namespace pons::cli {
+
+namespace {
+
+constexpr std::size_t kAnswerBytesMax = 1024 * 1024;
+
+std::string find_config_file(const Common& common) {
+  if (!common.config_file.empty()) return common.config_file;
+  for (const char* candidate : {"pons.yaml", "/etc/pons/pons.yaml"})
+    if (access(candidate, F_OK) == 0) return candidate;
+  return {};
+}
+
+Task<> converse(http::Client& client, http::ClientRequest request, Result<Json>& answer,
+                linux::Loop& loop) {
+  answer = co_await [](http::Client& c, http::ClientRequest r) -> Task<Result<Json>> {
+    CO_TRY(auto response, co_await c.send(std::move(r)));
+    CO_TRY(const std::string body, co_await response.read_whole_body(kAnswerBytesMax));
+    CO_TRY(Json json, parse_json(body));
+    if (response.status() >= 400)
+      co_return make_error(ErrorCode::kUnavailable, "ask Pons",
+                           json.contains("error") ? json["error"].value("message", "") : body);
+    co_return json;
+  }(client, std::move(request));
+  loop.stop();
+}
+
+}  // namespace
+
+void add_config_options(CLI::App& app, Common& common) {
+  app.add_option("--config", common.config_file,
+                 "Configuration file (default: ./pons.yaml, then /etc/pons/pons.yaml, then "
+                 "built-in values)")
+      ->type_name("FILE");
+  app.add_option("--state-dir", common.state_dir,
+                 "Directory that holds Pons' state; overrides state_dir")
+      ->type_name("DIR");
+}
+
+void add_json_option(CLI::App& app, Common& common) {
+  app.add_flag("--json", common.json, "Print JSON for programs instead of text for people");
+}
+
+std::optional<config::LoadedConfig> load_config(const Common& common) {
+  const auto print = [](const std::vector<config::ConfigIssue>& issues, std::string_view kind) {
+    for (const auto& issue : issues) fmt::print(stderr, "{}{}\n", kind, issue.describe());
+  };
+  const std::string file = find_config_file(common);
+  // Overrides go through the same checks as the file does.
+  std::string overrides;
+  if (!common.state_dir.empty())
+    overrides += fmt::format("state_dir: {}\n", Json(common.state_dir).dump());
+  if (!common.listen.empty()) overrides += fmt::format("listen: {}\n", Json(common.listen).dump());
+  auto loaded = file.empty() ? config::load_config_text("", "built-in defaults")
+                             : config::load_config_file(file);
+  if (!loaded) {
+    print(loaded.error(), "");
+    return std::nullopt;
+  }
+  auto overridden = config::load_config_text(overrides, "command line");
+  if (!overridden) {
+    print(overridden.error(), "");
+    return std::nullopt;
+  }
+  if (!common.state_dir.empty()) loaded->config.state_dir = overridden->config.state_dir;
+  if (!common.listen.empty()) loaded->config.listen = overridden->config.listen;
+  print(loaded->warnings, "warning: ");
+  return std::move(*loaded);
+}
+
+Result<Json> ask(const std::string& state_dir, std::string_view process, std::string method,
+                 std::string target) {
+  auto loop = TRY(linux::Loop::create());
+  http::Client client(
+      *loop, http::unix_connector(*loop, supervisor::control_socket_path(state_dir, process)),
+      "pons", {.first_byte_time = std::chrono::seconds(15)});
+  Result<Json> answer = make_error(ErrorCode::kInternal, "ask Pons", "no answer");
+  loop->spawn(
+      converse(client, {.method = std::move(method), .target = std::move(target)}, answer, *loop));
+  loop->run();
+  if (!answer && (answer.error().os_error == ENOENT || answer.error().os_error == ECONNREFUSED))
+    return make_error(
+        ErrorCode::kUnavailable, "ask Pons",
+        fmt::format("Pons is not running on {}; start it with `pons up`, or name its --state-dir",
+                    state_dir));
+  if (!answer && answer.error().os_error == EACCES)
+    return make_error(
+        ErrorCode::kDenied, "ask Pons",
+        fmt::format("{} belongs to another user; run this as the user who started Pons",
+                    state_dir));
+  return answer;
+}
+
+}  // namespace pons::cli

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "pons/base/json.h"
+#include "pons/base/result.h"
+#include "pons/config/config.h"
+
+namespace CLI {
+class App;
+}
+
+namespace pons::cli {
+
+// What the commands share: where the configuration is and how to answer.
+struct Common {
+  std::string config_file;  // empty: ./pons.yaml, /etc/pons/pons.yaml, or defaults
+  std::string state_dir;    // overrides the configuration
+  std::string listen;       // overrides the configuration
+  bool json = false;
+};
+
+// Adds --config and --state-dir, and --json where the command prints data.
+void add_config_options(CLI::App& app, Common& common);
+void add_json_option(CLI::App& app, Common& common);
+
+// The configuration as the options ask for it. Prints every problem and returns nothing when it
+// cannot be used; warnings are printed too.
+std::optional<config::LoadedConfig> load_config(const Common& common);
+
+// Asks a process of a running Pons over its control socket. kUnavailable, with advice, when it is
+// not running.
+Result<Json> ask(const std::string& state_dir, std::string_view process, std::string method,
+                 std::string target);
+
+// Each registers one command and, when it was chosen, sets `exit_code` by running it.
+void add_up(CLI::App& app, Common& common, int& exit_code);
+void add_down(CLI::App& app, Common& common, int& exit_code);
+void add_status(CLI::App& app, Common& common, int& exit_code);
+void add_doctor(CLI::App& app, Common& common, int& exit_code);
+void add_config(CLI::App& app, Common& common, int& exit_code);
+void add_version(CLI::App& app, Common& common, int& exit_code);
+void add_completion(CLI::App& app, int& exit_code);
+
+}  // namespace pons::cli

@@ -1,0 +1,103 @@
+#include "host_report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "pons/linux/host.h"
+#include "terminal.h"
+
+namespace pons::cli {
+
+namespace {
+
+using Grade = HostFinding::Grade;
+
+constexpr int kKernelFloorMajor = 6;
+constexpr int kKernelFloorMinor = 1;
+
+std::vector<HostFinding> judge(const linux::HostFeatures& host) {
+  std::vector<HostFinding> findings;
+  const auto add = [&](std::string name, bool good, std::string found, Grade otherwise,
+                       std::string cost) {
+    findings.push_back({std::move(name), std::move(found), good ? Grade::kGood : otherwise,
+                        good ? "" : std::move(cost)});
+  };
+  const auto yes_no = [](bool value) { return std::string(value ? "yes" : "no"); };
+  add("kernel",
+      host.kernel_major > kKernelFloorMajor ||
+          (host.kernel_major == kKernelFloorMajor && host.kernel_minor >= kKernelFloorMinor),
+      host.kernel_release, Grade::kFatal, "Pons needs Linux 6.1 or newer");
+  add("root", geteuid() == 0, geteuid() == 0 ? "yes" : fmt::format("no (uid {})", geteuid()),
+      Grade::kMissing,
+      "roles share one user, and the spawner cannot hide the other roles' files; start Pons as "
+      "root for both");
+  add("seccomp", host.seccomp, yes_no(host.seccomp), Grade::kFatal,
+      "roles cannot be confined; use a kernel with seccomp");
+  add("Landlock", host.landlock_abi >= 6,
+      host.landlock_abi == 0 ? "no" : fmt::format("ABI {}", host.landlock_abi),
+      host.landlock_abi == 0 ? Grade::kFatal : Grade::kMissing,
+      host.landlock_abi == 0
+          ? "file access of roles is not confined; enable it with the boot parameter lsm=landlock,…"
+          : "an older Landlock: no rules for TCP (before ABI 4) or signals (before ABI 6); the "
+            "system-call filter covers both");
+  add("cgroups", host.cgroup_version != 0,
+      host.cgroup_version == 0
+          ? "no"
+          : fmt::format("v{} ({})", host.cgroup_version, fmt::join(host.cgroup_controllers, ", ")),
+      Grade::kMissing, "sandboxes cannot be limited; mount cgroup v2 at /sys/fs/cgroup");
+  add("user namespaces", host.user_namespaces, yes_no(host.user_namespaces), Grade::kMissing,
+      "sandboxes cannot be made; allow them with sysctl kernel.unprivileged_userns_clone=1, or run "
+      "as root");
+  add("overlayfs", host.overlayfs, yes_no(host.overlayfs), Grade::kMissing,
+      "sandboxes cannot have a private writable layer; load the overlay module");
+  add("nftables", host.nftables, yes_no(host.nftables), Grade::kMissing,
+      "sandboxes cannot reach the network through egress; load the nf_tables module");
+  add("KVM", host.kvm, yes_no(host.kvm), Grade::kMissing,
+      "no hardware-isolated tier; everything else works without it");
+  return findings;
+}
+
+}  // namespace
+
+HostReport examine_host() {
+  HostReport report;
+  report.findings = judge(linux::probe_host());
+  report.sufficient = std::ranges::none_of(
+      report.findings, [](const HostFinding& f) { return f.grade == Grade::kFatal; });
+  return report;
+}
+
+Json to_json(const HostReport& report) {
+  Json list = Json::array();
+  for (const HostFinding& finding : report.findings)
+    list.push_back({{"name", finding.name},
+                    {"found", finding.found},
+                    {"good", finding.grade == Grade::kGood},
+                    {"cost", finding.cost}});
+  return list;
+}
+
+void print_host(const HostReport& report) {
+  fmt::print("{}\n", paint("This host", Tone::kStrong));
+  std::vector<std::vector<Cell>> rows;
+  for (const HostFinding& finding : report.findings) {
+    const bool good = finding.grade == Grade::kGood;
+    const bool fatal = finding.grade == Grade::kFatal;
+    rows.push_back({{good    ? "  ok"
+                     : fatal ? "  FAIL"
+                             : "  note",
+                     good    ? Tone::kGood
+                     : fatal ? Tone::kBad
+                             : Tone::kPlain},
+                    finding.name,
+                    finding.found,
+                    {finding.cost, Tone::kDim}});
+  }
+  print_table(rows);
+}
+
+}  // namespace pons::cli

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pons::cli {
+
+enum class Tone : std::uint8_t { kPlain, kGood, kBad, kDim, kStrong };
+
+// Colours only on a terminal, and not when NO_COLOR is set. Control characters in `text` are shown
+// as '?'.
+std::string paint(std::string_view text, Tone tone);
+
+struct Cell {
+  Cell(std::string t) : text(std::move(t)) {}
+  Cell(const char* t) : text(t) {}
+  Cell(std::string t, Tone c) : text(std::move(t)), tone(c) {}
+  std::string text;
+  Tone tone = Tone::kPlain;
+};
+
+// Columns as wide as their widest cell, two spaces apart.
+void print_table(const std::vector<std::vector<Cell>>& rows);
+
+// "pons: …" on standard error.
+void print_error(std::string_view message);
+
+}  // namespace pons::cli

@@ -1,0 +1,161 @@
+#include "client_connection.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "pons/base/text.h"
+
+namespace pons::http {
+
+namespace {
+
+constexpr std::size_t kBodyBytes = 16 * 1024;
+
+Result<std::string> make_head(const ClientRequest& request, const std::string& host) {
+  const auto illegal = [](std::string_view what) {
+    return make_error(ErrorCode::kInvalid, "send request",
+                      fmt::format("the {} is not legal in HTTP", what));
+  };
+  if (!is_token(request.method)) return illegal("method");
+  if (request.target.empty() || request.target.find_first_of(" \r\n\t") != std::string::npos)
+    return illegal("target");
+  std::string head = fmt::format("{} {} HTTP/1.1\r\n", request.method, request.target);
+  bool has_host = false;
+  for (const auto& [name, value] : request.fields) {
+    if (!is_token(name) || !is_field_value(value)) return illegal("header field " + name);
+    has_host |= equal_ignoring_case(name, "Host");
+    append_field(head, name, value);
+  }
+  if (!has_host) append_field(head, "Host", host);
+  if (request.body_source) {
+    append_field(head, "Transfer-Encoding", "chunked");
+  } else if (!request.body.empty() || (request.method != "GET" && request.method != "HEAD")) {
+    append_field(head, "Content-Length", fmt::format("{}", request.body.size()));
+  }
+  head += "\r\n";
+  return head;
+}
+
+}  // namespace
+
+ClientConnection::ClientConnection(linux::Loop& loop, std::unique_ptr<Transport> transport,
+                                   const ClientLimits& limits)
+    : loop_(loop), transport_(std::move(transport)), limits_(limits) {}
+
+bool ClientConnection::is_still_quiet() {
+  char byte;
+  return !transport_->watch().hung_up() && !transport_->has_buffered_input() &&
+         transport_->try_read({&byte, 1}).state == IoOutcome::State::kWantRead;
+}
+
+Task<Result<void>> ClientConnection::send(const ClientRequest& request, const std::string& host) {
+  broken_ = true;  // until the answer has been read to its end
+  CO_TRY(const std::string head, make_head(request, host));
+  iovec spans[] = {to_iovec(head), to_iovec(request.body)};
+  CO_TRY_VOID(co_await write_all(*transport_, std::span(spans).first(request.body_source ? 1 : 2),
+                                 limits_.write_stall));
+  if (request.body_source) co_return co_await send_body(request.body_source);
+  co_return {};
+}
+
+Task<Result<void>> ClientConnection::send_body(BodySource source) {
+  for (;;) {
+    CO_TRY(const std::string_view piece, co_await source());
+    if (piece.empty()) break;
+    char prefix[20];
+    iovec spans[] = {to_iovec({prefix, chunk_prefix(prefix, piece.size())}), to_iovec(piece),
+                     to_iovec(kChunkSuffix)};
+    CO_TRY_VOID(co_await write_all(*transport_, spans, limits_.write_stall));
+  }
+  iovec last = to_iovec(kLastChunk);
+  co_return co_await write_all(*transport_, {&last, 1}, limits_.write_stall);
+}
+
+Task<Result<std::size_t>> ClientConnection::fill(TimePoint deadline) {
+  if (begin_ == end_) begin_ = end_ = floor_;
+  if (begin_ > floor_) {
+    std::memmove(buffer_.data() + floor_, buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_ - floor_;
+    begin_ = floor_;
+  }
+  if (buffer_.size() < end_ + kBodyBytes) {
+    // Growing moves the head's bytes, and with them what its views point to: only while there is no
+    // head yet.
+    CHECK(floor_ == 0);
+    buffer_.resize(end_ + kBodyBytes);
+  }
+  auto got = co_await read_some(*transport_, {buffer_.data() + end_, kBodyBytes}, deadline);
+  if (got) end_ += *got;
+  co_return got;
+}
+
+Task<Result<void>> ClientConnection::read_head(std::string method) {
+  answer_begun_ = false;
+  // Room for the largest head and a piece of body behind it, so that the buffer never moves once a
+  // head points into it.
+  buffer_.resize(limits_.head.bytes + 3 * kBodyBytes);
+  floor_ = begin_ = end_ = 0;
+  std::size_t scanned = 0;
+  TimePoint deadline = loop_.now() + limits_.first_byte_time;
+  for (;;) {
+    const HeadParse parsed = parse_response_head(unread(), scanned, limits_.head, method, head_);
+    if (parsed.state == HeadParse::State::kRefused)
+      co_return make_error(ErrorCode::kInvalid, "read answer", parsed.reason);
+    if (parsed.state == HeadParse::State::kDone) {
+      begin_ += parsed.head_bytes;
+      constexpr int kSwitchingProtocols = 101;
+      if (head_.status >= 200 || head_.status == kSwitchingProtocols) break;
+      scanned = 0;  // an interim answer: the real one follows
+      continue;
+    }
+    CO_TRY(const std::size_t got, co_await fill(deadline));
+    if (got == 0)
+      co_return make_error(ErrorCode::kUnavailable, "read answer",
+                           "the server closed the connection");
+    answer_begun_ = true;
+    deadline = loop_.now() + limits_.idle_time;
+  }
+  floor_ = begin_;
+  body_left_ = head_.content_length;
+  body_done_ = head_.framing == BodyFraming::kNone ||
+               (head_.framing == BodyFraming::kLength && body_left_ == 0);
+  chunks_.reset();
+  broken_ = !body_done_;
+  co_return {};
+}
+
+Task<Result<std::string_view>> ClientConnection::read_body() {
+  while (!body_done_) {
+    std::string_view piece;
+    if (head_.framing == BodyFraming::kChunked) {
+      const ChunkedDecoder::Step step = chunks_.next(unread());
+      begin_ += step.consumed;
+      if (step.state == ChunkedDecoder::Step::State::kRefused)
+        co_return make_error(ErrorCode::kInvalid, "read answer's body", step.reason);
+      body_done_ = step.state == ChunkedDecoder::Step::State::kEnd;
+      piece = step.payload;
+    } else {
+      piece = unread();
+      if (head_.framing == BodyFraming::kLength) {
+        piece = piece.substr(0, std::min<std::uint64_t>(body_left_, piece.size()));
+        body_left_ -= piece.size();
+        body_done_ = body_left_ == 0;
+      }
+      begin_ += piece.size();
+    }
+    if (body_done_) broken_ = false;
+    if (!piece.empty()) co_return piece;
+    if (body_done_) break;
+    CO_TRY(const std::size_t got, co_await fill(loop_.now() + limits_.idle_time));
+    if (got > 0) continue;
+    if (head_.framing != BodyFraming::kUntilClose)
+      co_return make_error(ErrorCode::kUnavailable, "read answer's body",
+                           "the server closed in the middle of it");
+    body_done_ = true;  // broken_ stays: the connection is over
+  }
+  co_return std::string_view();
+}
+
+}  // namespace pons::http

@@ -1,0 +1,394 @@
+#include "http1_connection.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "advance.h"
+#include "pons/base/log.h"
+#include "pons/base/text.h"
+
+namespace pons::http {
+
+namespace {
+
+using linux::Wait;
+
+// A body that the handler left unread is read and dropped up to this size; past it the connection
+// is closed.
+constexpr std::size_t kSkippedBodyBytesMax = 256 * 1024;
+constexpr Duration kLingerTime = std::chrono::seconds(2);
+constexpr std::size_t kLingerBytesMax = 1024 * 1024;
+
+}  // namespace
+
+Http1Connection::Http1Connection(Server& server, std::unique_ptr<Transport> transport, Peer peer)
+    : server_(server), transport_(std::move(transport)), peer_(std::move(peer)) {}
+
+Http1Connection::~Http1Connection() {
+  if (idle_) server_.idle_.erase(idle_place_);
+  return_buffer();
+}
+
+// ---- the life of a connection
+
+Task<> Http1Connection::run() {
+  for (;;) {
+    if (end_ == begin_ && !co_await wait_for_request()) co_return;
+    if (!co_await read_head()) break;
+    co_await handle();
+    if (reply_ == Reply::kUpgraded || reply_ == Reply::kAborted) co_return;
+    if (!co_await flush()) co_return;
+    if (close_after_ || server_.draining_ || !co_await skip_rest_of_body()) break;
+    drop_consumed();
+  }
+  co_await linger();
+}
+
+// False when the connection is over. Idle connections keep nothing but the socket.
+Task<bool> Http1Connection::wait_for_request() {
+  if (server_.draining_) co_return false;
+  if (!drained_ || transport_->has_buffered_input()) co_return true;
+  return_buffer();
+  idle_place_ = server_.idle_.insert(server_.idle_.end(), this);
+  idle_ = true;
+  const TimePoint deadline = server_.loop_.now() + server_.limits_.idle_time;
+  const Wait outcome = co_await transport_->watch().readable(deadline);
+  idle_ = false;
+  server_.idle_.erase(idle_place_);
+  co_return outcome == Wait::kReady;
+}
+
+void Http1Connection::close_if_idle() {
+  // The waiting coroutine wakes up and reads the end of the stream.
+  if (idle_) shutdown(transport_->fd(), SHUT_RDWR);
+}
+
+// False when no exchange follows; whatever there was to answer is in output_ and was sent.
+Task<bool> Http1Connection::read_head() {
+  take_buffer();
+  scanned_ = 0;
+  const TimePoint start = server_.loop_.now();
+  for (;;) {
+    if (end_ > begin_) {
+      const HeadParse parsed = parse_request_head(unread(), scanned_, server_.limits_.head, head_);
+      if (parsed.state == HeadParse::State::kDone) {
+        begin_exchange(parsed.head_bytes);
+        co_return true;
+      }
+      if (parsed.state == HeadParse::State::kRefused) {
+        refuse(parsed.status, parsed.reason);
+        co_await flush();
+        co_return false;
+      }
+    }
+    // A connection that has not sent a byte yet is idle; one that has begun must get to the end of
+    // the head in time.
+    const bool begun = end_ > begin_;
+    const TimePoint deadline =
+        start + (begun ? server_.limits_.header_time : server_.limits_.idle_time);
+    const auto got = co_await fill(deadline);
+    if (!got && got.error().code == ErrorCode::kTimeout && begun) {
+      refuse(408, "the request's head did not arrive in time");
+      co_await flush();
+    }
+    if (!got || *got == 0) co_return false;
+  }
+}
+
+void Http1Connection::begin_exchange(std::size_t head_bytes) {
+  begin_ += head_bytes;
+  floor_ = begin_;
+  reply_ = Reply::kNone;
+  close_after_ = !head_.keep_alive;
+  continue_wanted_ = head_.expect_continue;
+  body_broken_ = false;
+  body_taken_ = 0;
+  body_left_ = head_.framing == BodyFraming::kLength ? head_.content_length : 0;
+  body_done_ = head_.framing == BodyFraming::kNone ||
+               (head_.framing == BodyFraming::kLength && body_left_ == 0);
+  if (head_.framing == BodyFraming::kChunked) chunks_.reset();
+}
+
+Task<> Http1Connection::handle() {
+  try {
+    co_await server_.handler_(*this);
+  } catch (const std::exception& exception) {
+    LOG_ERROR("a handler failed", {"path", head_.path()}, {"what", exception.what()});
+    if (reply_ == Reply::kStreaming) abort();
+  }
+  if (reply_ == Reply::kStreaming && !co_await finish()) abort();
+  if (reply_ == Reply::kNone)
+    respond(error_response(500, "internal", "the server failed to answer; its log says why"));
+}
+
+// ---- reading
+
+// At least one more byte into the buffer; 0 at the end of the stream.
+Task<Result<std::size_t>> Http1Connection::fill(TimePoint deadline) {
+  if (begin_ == end_ && floor_ < begin_) begin_ = end_ = floor_;
+  if (end_ == capacity()) {
+    std::memmove(buffer_.get() + floor_, buffer_.get() + begin_, end_ - begin_);
+    end_ -= begin_ - floor_;
+    begin_ = floor_;
+  }
+  const std::span<char> room(buffer_.get() + end_, capacity() - end_);
+  CHECK(!room.empty());
+  auto got = co_await read_some(*transport_, room, deadline);
+  if (got) {
+    end_ += *got;
+    // A short read means the socket is empty; the next bytes will raise an event of their own.
+    drained_ = *got < room.size();
+  }
+  co_return got;
+}
+
+void Http1Connection::drop_consumed() {
+  floor_ = 0;
+  if (begin_ == end_) {
+    begin_ = end_ = 0;
+  } else {
+    std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+}
+
+Task<Result<std::string_view>> Http1Connection::read_body() {
+  if (body_broken_)
+    co_return make_error(ErrorCode::kInvalid, "read request body", "the body is broken");
+  if (std::exchange(continue_wanted_, false) && !body_done_) {
+    output_ += "HTTP/1.1 100 Continue\r\n\r\n";
+    if (!co_await flush())
+      co_return make_error(ErrorCode::kUnavailable, "read request body", "the client left");
+  }
+  while (!body_done_) {
+    CO_TRY(const std::string_view piece, take_body_piece());
+    if (!piece.empty()) co_return piece;
+    if (body_done_) break;
+    const auto got = co_await fill(server_.loop_.now() + server_.limits_.body_idle_time);
+    if (!got || *got == 0) {
+      body_broken_ = true;
+      if (!got) co_return got.error();
+      co_return make_error(ErrorCode::kUnavailable, "read request body",
+                           "the client left in the middle of it");
+    }
+  }
+  co_return std::string_view();
+}
+
+// What the buffer holds of the body; empty when more must be read first, or at the end
+// (body_done_).
+Result<std::string_view> Http1Connection::take_body_piece() {
+  std::string_view piece;
+  if (head_.framing == BodyFraming::kLength) {
+    piece = unread().substr(0, std::min<std::uint64_t>(body_left_, end_ - begin_));
+    begin_ += piece.size();
+    body_left_ -= piece.size();
+    body_done_ = body_left_ == 0;
+  } else {
+    const ChunkedDecoder::Step step = chunks_.next(unread());
+    begin_ += step.consumed;
+    if (step.state == ChunkedDecoder::Step::State::kRefused) {
+      body_broken_ = true;
+      return make_error(ErrorCode::kInvalid, "read request body", step.reason);
+    }
+    body_done_ = step.state == ChunkedDecoder::Step::State::kEnd;
+    piece = step.payload;
+  }
+  body_taken_ += piece.size();
+  if (body_taken_ > server_.limits_.body_bytes) {
+    body_broken_ = true;
+    return make_error(ErrorCode::kLimit, "read request body",
+                      fmt::format("the body is larger than {} bytes", server_.limits_.body_bytes));
+  }
+  return piece;
+}
+
+// False when the connection cannot be used for another request.
+Task<bool> Http1Connection::skip_rest_of_body() {
+  if (body_broken_) co_return false;
+  if (body_done_) co_return true;
+  // A client still waiting for "100 Continue" sends the body or not: only closing is unambiguous.
+  if (continue_wanted_) co_return false;
+  std::size_t skipped = 0;
+  while (!body_done_) {
+    const auto piece = co_await read_body();
+    if (!piece || (skipped += piece->size()) > kSkippedBodyBytesMax) co_return false;
+  }
+  co_return true;
+}
+
+Task<bool> Http1Connection::wait_for_hang_up(TimePoint deadline) {
+  drained_ = false;  // the wait below may swallow the event of a pipelined request
+  while (!transport_->watch().hung_up())
+    if (co_await transport_->watch().readable(deadline) == Wait::kTimeout) co_return false;
+  co_return true;
+}
+
+// ---- writing
+
+void Http1Connection::append_head(const Response& response, std::optional<std::size_t> length) {
+  if (server_.draining_ || body_broken_) close_after_ = true;
+  char number[24];
+  const auto digits = [&](std::size_t value) {
+    return std::string_view(number,
+                            std::to_chars(number, number + sizeof number, value).ptr - number);
+  };
+  output_ += "HTTP/1.1 ";
+  output_ += digits(static_cast<std::size_t>(response.status));
+  output_ += ' ';
+  output_ += reason_phrase(response.status);
+  output_ += "\r\n";
+  output_ += server_.date_field();
+  if (!response.content_type.empty()) append_field(output_, "Content-Type", response.content_type);
+  if (length) {
+    output_ += "Content-Length: ";
+    output_ += digits(*length);
+    output_ += "\r\n";
+  }
+  for (const auto& [name, value] : response.fields) append_field(output_, name, value);
+  if (close_after_) {
+    output_ += "Connection: close\r\n";
+  } else if (head_.minor_version == 0) {
+    output_ += "Connection: keep-alive\r\n";
+  }
+}
+
+void Http1Connection::respond(Response response) {
+  CHECK(reply_ == Reply::kNone);
+  const bool bodyless = response.status == 204 || response.status == 304;
+  append_head(response, bodyless ? std::nullopt : std::optional(response.body.size()));
+  output_ += "\r\n";
+  constexpr std::size_t kCopiedBytesMax = 4096;  // below it one copy is cheaper than a second span
+  if (!bodyless && head_.method != "HEAD") {
+    if (response.body.size() <= kCopiedBytesMax) {
+      output_ += response.body;
+    } else {
+      output_body_ = std::move(response.body);
+    }
+  }
+  reply_ = Reply::kComplete;
+}
+
+void Http1Connection::refuse(int status, std::string_view reason) {
+  close_after_ = true;
+  head_.clear();
+  respond(error_response(status, "invalid_request", reason));
+}
+
+Task<bool> Http1Connection::flush() {
+  iovec spans[] = {to_iovec(output_), to_iovec(output_body_)};
+  const auto written = co_await write_all(*transport_, spans, server_.limits_.write_stall);
+  output_.clear();
+  output_body_.clear();
+  co_return written.has_value();
+}
+
+Task<Result<void>> Http1Connection::start(Response head) {
+  CHECK(reply_ == Reply::kNone);
+  reply_ = Reply::kStreaming;
+  // HTTP/1.0 knows no chunks: the end of the connection is the end of the answer.
+  if (head_.minor_version == 0) close_after_ = true;
+  append_head(head, std::nullopt);
+  output_ += head_.minor_version == 0 ? "\r\n" : "Transfer-Encoding: chunked\r\n\r\n";
+  if (!co_await flush()) {
+    abort();
+    co_return make_error(ErrorCode::kUnavailable, "start answer", "the client left");
+  }
+  co_return {};
+}
+
+Task<Result<void>> Http1Connection::write(std::string_view bytes) {
+  if (reply_ != Reply::kStreaming)
+    co_return make_error(ErrorCode::kUnavailable, "write answer", "the answer is over");
+  if (bytes.empty() || head_.method == "HEAD") co_return {};
+  char prefix[20];
+  iovec spans[] = {to_iovec({prefix, chunk_prefix(prefix, bytes.size())}), to_iovec(bytes),
+                   to_iovec(kChunkSuffix)};
+  const std::span<iovec> framed = head_.minor_version == 0 ? std::span(spans).subspan(1, 1) : spans;
+  auto written = co_await write_all(*transport_, framed, server_.limits_.write_stall);
+  if (!written) abort();
+  co_return written;
+}
+
+Task<Result<void>> Http1Connection::finish() {
+  if (reply_ != Reply::kStreaming)
+    co_return make_error(ErrorCode::kUnavailable, "finish answer", "the answer is over");
+  if (head_.minor_version != 0 && head_.method != "HEAD") output_ += kLastChunk;
+  reply_ = Reply::kFinished;
+  co_return {};
+}
+
+// After the last answer: a close with unread input would make the kernel send a reset that can
+// destroy the answer on its way, so the peer gets a moment to read it and to close first.
+Task<> Http1Connection::linger() {
+  transport_->shut_down_writing();
+  const TimePoint deadline = server_.loop_.now() + kLingerTime;
+  take_buffer();
+  std::size_t dropped = 0;
+  while (dropped < kLingerBytesMax) {
+    const auto got = co_await read_some(*transport_, {buffer_.get(), capacity()}, deadline);
+    if (!got || *got == 0) co_return;
+    dropped += *got;
+  }
+}
+
+Task<Result<std::unique_ptr<WebSocket>>> Http1Connection::accept_websocket(WebSocketLimits limits) {
+  const auto key = head_.find("Sec-WebSocket-Key");
+  const auto upgrade = head_.find("Upgrade");
+  const char* problem = nullptr;
+  if (head_.method != "GET" || head_.minor_version == 0 || !head_.upgrade || !upgrade ||
+      !equal_ignoring_case(*upgrade, "websocket")) {
+    problem = "this is a WebSocket address: ask for an upgrade";
+  } else if (head_.find("Sec-WebSocket-Version") != "13") {
+    problem = "only WebSocket version 13 is spoken here";
+  }
+  if (problem != nullptr) {
+    Response response = error_response(426, "upgrade_required", problem);
+    response.fields = {{"Upgrade", "websocket"}, {"Sec-WebSocket-Version", "13"}};
+    respond(std::move(response));
+    co_return make_error(ErrorCode::kInvalid, "accept WebSocket", problem);
+  }
+  if (!key || !is_websocket_key(*key) || head_.framing != BodyFraming::kNone) {
+    respond(error_response(400, "invalid_request", "the WebSocket handshake is malformed"));
+    co_return make_error(ErrorCode::kInvalid, "accept WebSocket", "malformed handshake");
+  }
+  output_ += "HTTP/1.1 101 Switching Protocols\r\n";
+  append_field(output_, "Upgrade", "websocket");
+  append_field(output_, "Connection", "Upgrade");
+  append_field(output_, "Sec-WebSocket-Accept", websocket_accept_key(*key));
+  output_ += "\r\n";
+  reply_ = Reply::kUpgraded;
+  if (!co_await flush())
+    co_return make_error(ErrorCode::kUnavailable, "accept WebSocket", "the client left");
+  co_return std::make_unique<WebSocket>(std::move(transport_), WebSocketRole::kServer, limits,
+                                        std::string(unread()));
+}
+
+// ---- buffers, lent by the server
+
+void Http1Connection::take_buffer() {
+  if (buffer_ != nullptr) return;
+  if (!server_.spare_buffers_.empty()) {
+    buffer_ = std::move(server_.spare_buffers_.back());
+    server_.spare_buffers_.pop_back();
+  } else {
+    buffer_.reset(new char[capacity()]);
+  }
+  floor_ = begin_ = end_ = 0;
+}
+
+void Http1Connection::return_buffer() {
+  constexpr std::size_t kSpareBuffersMax = 64;
+  if (buffer_ != nullptr && server_.spare_buffers_.size() < kSpareBuffersMax)
+    server_.spare_buffers_.push_back(std::move(buffer_));
+  buffer_.reset();
+  floor_ = begin_ = end_ = 0;
+}
+
+}  // namespace pons::http

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+
+#include "pons/http/chunked.h"
+#include "pons/http/exchange.h"
+#include "pons/http/server.h"
+#include "pons/http/transport.h"
+
+namespace pons::http {
+
+// One HTTP/1.1 connection of a Server: reads a head, lets the handler answer, and again. It is
+// itself the Exchange of the request at hand.
+//
+// Memory: an idle connection holds no buffer. An active one holds one buffer whose front keeps the
+// head (the request's views point there) and whose rest takes the body's pieces in turn.
+class Http1Connection final : public Exchange {
+ public:
+  Http1Connection(Server& server, std::unique_ptr<Transport> transport, Peer peer);
+  ~Http1Connection() override;
+
+  Task<> run();
+  // Ends the connection if it waits for its next request.
+  void close_if_idle();
+
+  const RequestHead& request() const override { return head_; }
+  const Peer& peer() const override { return peer_; }
+  linux::Loop& loop() override { return server_.loop_; }
+  Task<Result<std::string_view>> read_body() override;
+  void respond(Response response) override;
+  Task<Result<void>> start(Response head) override;
+  Task<Result<void>> write(std::string_view bytes) override;
+  Task<Result<void>> finish() override;
+  void abort() override { reply_ = Reply::kAborted; }
+  Task<bool> wait_for_hang_up(TimePoint deadline) override;
+  Task<Result<std::unique_ptr<WebSocket>>> accept_websocket(WebSocketLimits limits) override;
+
+ private:
+  enum class Reply : std::uint8_t { kNone, kComplete, kStreaming, kFinished, kAborted, kUpgraded };
+
+  Task<bool> wait_for_request();
+  Task<bool> read_head();
+  Task<> handle();
+  Task<bool> flush();
+  Task<bool> skip_rest_of_body();
+  Task<> linger();
+  Task<Result<std::size_t>> fill(TimePoint deadline);
+  Result<std::string_view> take_body_piece();
+  void begin_exchange(std::size_t head_bytes);
+  void drop_consumed();
+  void append_head(const Response& response, std::optional<std::size_t> length);
+  void refuse(int status, std::string_view reason);
+  std::string_view unread() const { return {buffer_.get() + begin_, end_ - begin_}; }
+  std::size_t capacity() const { return server_.limits_.head.bytes + kBodyBytes; }
+  void take_buffer();
+  void return_buffer();
+
+  static constexpr std::size_t kBodyBytes = 16 * 1024;
+
+  Server& server_;
+  std::unique_ptr<Transport> transport_;
+  Peer peer_;
+
+  std::unique_ptr<char[]> buffer_;
+  std::size_t floor_ = 0;  // bytes before it belong to the head at hand
+  std::size_t begin_ = 0;  // unread bytes are [begin_, end_)
+  std::size_t end_ = 0;
+  bool drained_ = true;  // the last read took all the socket had; more will raise an event
+
+  RequestHead head_;
+  std::size_t scanned_ = 0;
+  ChunkedDecoder chunks_;
+  std::uint64_t body_left_ = 0;   // BodyFraming::kLength
+  std::uint64_t body_taken_ = 0;  // against the limit
+  bool body_done_ = true;
+  bool body_broken_ = false;  // framing is in doubt: nothing after this can be trusted
+  bool continue_wanted_ = false;
+
+  Reply reply_ = Reply::kNone;
+  bool close_after_ = false;
+  std::string output_;
+  std::string output_body_;
+
+  std::list<Http1Connection*>::iterator idle_place_;
+  bool idle_ = false;
+};
+
+}  // namespace pons::http

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+
+#include "pons/base/clock.h"
+#include "pons/http/exchange.h"
+#include "pons/http/tls.h"
+#include "pons/linux/fd.h"
+#include "pons/linux/loop.h"
+
+namespace pons::http {
+
+class Http1Connection;
+
+struct ServerLimits {
+  HeadLimits head;
+  std::uint64_t body_bytes = 32 * 1024 * 1024;
+  std::size_t connections = 1024;
+  Duration header_time =
+      std::chrono::seconds(10);  // from a request's first byte to the end of its head
+  Duration idle_time = std::chrono::seconds(60);       // between requests
+  Duration body_idle_time = std::chrono::seconds(30);  // between two pieces of a body
+  Duration write_stall = std::chrono::seconds(30);     // a client that takes nothing
+};
+
+// Answers one exchange. May throw only what libraries throw; that becomes a 500.
+using Handler = std::function<Task<>(Exchange&)>;
+
+// Serves connections on one loop. At the connection limit, the connection that has been idle
+// longest makes room; when none is idle, new ones wait in the listener's backlog.
+class Server {
+ public:
+  Server(linux::Loop& loop, ServerLimits limits, Handler handler);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Accepts from a listening socket, TCP or Unix. `tls` null: plain.
+  Result<void> listen(linux::UniqueFd listener, std::string role,
+                      std::shared_ptr<TlsContext> tls = nullptr);
+  // Serves one connected socket that came in by another way.
+  Result<void> serve(linux::UniqueFd socket, Peer peer);
+
+  // No new connections, idle ones closed, running exchanges finish; what still runs at the deadline
+  // is cancelled.
+  Task<> drain(TimePoint deadline);
+
+  std::size_t connection_count() const { return connections_.size(); }
+
+ private:
+  friend class Http1Connection;
+  Task<> accept_from(linux::UniqueFd listener, linux::Watch watch, std::string role,
+                     std::shared_ptr<TlsContext> tls);
+  Task<> greet(linux::UniqueFd socket, Peer peer, std::shared_ptr<TlsContext> tls);
+  Task<> run(std::unique_ptr<Transport> transport, Peer peer);
+  Task<> wait_for_room();
+  std::string_view date_field();
+
+  linux::Loop& loop_;
+  ServerLimits limits_;
+  Handler handler_;
+  bool draining_ = false;
+  std::list<Http1Connection*> idle_;  // longest first
+  std::vector<std::unique_ptr<char[]>> spare_buffers_;
+  std::string date_;
+  TimePoint date_until_{};
+  linux::Event room_;
+  linux::TaskGroup listeners_;
+  linux::TaskGroup connections_;
+};
+
+}  // namespace pons::http

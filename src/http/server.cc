@@ -1,0 +1,128 @@
+#include "pons/http/server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <ctime>
+
+#include "http1_connection.h"
+#include "pons/base/log.h"
+
+namespace pons::http {
+
+namespace {
+
+std::string numeric_address(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
+  } else if (address.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
+  }
+  return text;
+}
+
+}  // namespace
+
+Server::Server(linux::Loop& loop, ServerLimits limits, Handler handler)
+    : loop_(loop),
+      limits_(limits),
+      handler_(std::move(handler)),
+      room_(loop),
+      listeners_(loop),
+      connections_(loop) {}
+
+Server::~Server() = default;
+
+Result<void> Server::listen(linux::UniqueFd listener, std::string role,
+                            std::shared_ptr<TlsContext> tls) {
+  TRY_VOID(linux::set_nonblocking(listener.get()));
+  auto watch = TRY(linux::Watch::create(loop_, listener.get()));
+  listeners_.spawn(
+      accept_from(std::move(listener), std::move(watch), std::move(role), std::move(tls)));
+  return {};
+}
+
+Task<> Server::accept_from(linux::UniqueFd listener, linux::Watch watch, std::string role,
+                           std::shared_ptr<TlsContext> tls) {
+  for (;;) {
+    co_await wait_for_room();
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    linux::UniqueFd socket(accept4(listener.get(), reinterpret_cast<sockaddr*>(&address), &size,
+                                   SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) {
+      connections_.spawn(greet(std::move(socket), {role, numeric_address(address)}, tls));
+    } else if (errno == EAGAIN) {
+      co_await watch.readable(kNever);
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      LOG_WARN("cannot accept connections", {"error", os_error("accept")});
+      co_await loop_.sleep_for(std::chrono::milliseconds(100));
+    }
+    // Anything else concerns only the connection that was about to be accepted.
+  }
+}
+
+Task<> Server::wait_for_room() {
+  while (connections_.size() >= limits_.connections) {
+    if (!idle_.empty()) idle_.front()->close_if_idle();
+    room_.reset();
+    co_await room_.wait(kNever);
+  }
+}
+
+Result<void> Server::serve(linux::UniqueFd socket, Peer peer) {
+  if (draining_)
+    return make_error(ErrorCode::kUnavailable, "serve connection", "the server is draining");
+  if (connections_.size() >= limits_.connections)
+    return make_error(ErrorCode::kLimit, "serve connection", "too many connections");
+  connections_.spawn(run(TRY(create_plain_transport(loop_, std::move(socket))), std::move(peer)));
+  return {};
+}
+
+Task<> Server::greet(linux::UniqueFd socket, Peer peer, std::shared_ptr<TlsContext> tls) {
+  auto transport = tls == nullptr ? create_plain_transport(loop_, std::move(socket))
+                                  : co_await accept_tls(loop_, std::move(socket), tls,
+                                                        loop_.now() + limits_.header_time);
+  if (transport) {
+    co_await run(std::move(*transport), std::move(peer));
+  } else {
+    LOG_DEBUG("no connection", {"peer", peer.address}, {"error", transport.error()});
+    room_.set();
+  }
+}
+
+Task<> Server::run(std::unique_ptr<Transport> transport, Peer peer) {
+  {
+    Http1Connection connection(*this, std::move(transport), std::move(peer));
+    co_await connection.run();
+  }
+  room_.set();
+}
+
+Task<> Server::drain(TimePoint deadline) {
+  draining_ = true;
+  listeners_.cancel_all();
+  for (Http1Connection* connection : idle_) connection->close_if_idle();
+  co_await connections_.wait_until_empty(deadline);
+  connections_.cancel_all();
+}
+
+// "Date: …\r\n", made once a second.
+std::string_view Server::date_field() {
+  if (loop_.now() >= date_until_) {
+    date_until_ = loop_.now() + std::chrono::seconds(1);
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    gmtime_r(&now, &parts);
+    char text[64];
+    date_.assign(text,
+                 std::strftime(text, sizeof text, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &parts));
+  }
+  return date_;
+}
+
+}  // namespace pons::http

@@ -1,0 +1,54 @@
+#include "role_programs.h"
+
+#include "pons/base/log.h"
+#include "pons/front/front.h"
+#include "pons/roles/start.h"
+#include "pons/spawner/spawner.h"
+#include "pons/supervisor/role_runtime.h"
+#include "pons/warden/warden.h"
+
+namespace pons::programs {
+
+namespace {
+
+// Roles whose work comes with later releases: alive, confined, and honest about having nothing else
+// to offer.
+int run_plain_role(roles::RoleStart start) {
+  auto runtime = supervisor::RoleRuntime::create(std::move(start));
+  if (!runtime) {
+    LOG_ERROR("cannot start", {"error", runtime.error()});
+    return 1;
+  }
+  return (*runtime)->run();
+}
+
+}  // namespace
+
+int run_role_program() {
+  auto start = roles::read_role_start();
+  if (!start) {
+    LOG_ERROR("roles are started by `pons up`, not by hand", {"error", start.error()});
+    return 1;
+  }
+  configure_log({.level = start->log_level,
+                 .format = start->log_format,
+                 .process = std::string(roles::name_of(start->role)),
+                 .color = start->log_color});
+  switch (start->role) {
+    case roles::Role::kFront:
+      return front::run_front(std::move(*start));
+    case roles::Role::kBrain:
+      return run_plain_role(std::move(*start));
+    case roles::Role::kGateway:
+      return run_plain_role(std::move(*start));
+    case roles::Role::kEgress:
+      return run_plain_role(std::move(*start));
+    case roles::Role::kWarden:
+      return warden::run_warden(std::move(*start));
+    case roles::Role::kSpawner:
+      return spawner::run_spawner(std::move(*start));
+  }
+  return 1;
+}
+
+}  // namespace pons::programs

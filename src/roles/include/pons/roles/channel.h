@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "pons/base/result.h"
+#include "pons/base/task.h"
+#include "pons/linux/fd.h"
+#include "pons/linux/loop.h"
+
+namespace pons::roles {
+
+// How one role reaches another. The supervisor gives the caller and the callee the two ends of a
+// message channel; to open a connection the caller makes a pair of sockets, keeps one end and sends
+// the other through. So nobody needs the right to create or connect sockets, the callee knows who
+// is calling by the channel it came through, and a callee that is being restarted finds the waiting
+// connections when it is back.
+
+// Caller's side: a connected stream socket to whoever serves the channel, now or once it is back.
+// Never blocks; kUnavailable when too many connections are waiting already.
+Result<linux::UniqueFd> dial(int channel);
+
+// Callee's side: hands every connection to `accept`, until cancelled.
+Task<> accept_dialled(linux::Loop& loop, int channel, std::function<void(linux::UniqueFd)> accept);
+
+}  // namespace pons::roles

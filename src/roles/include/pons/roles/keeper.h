@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pons/base/result.h"
+#include "pons/base/task.h"
+#include "pons/linux/fd.h"
+#include "pons/linux/loop.h"
+
+namespace pons::roles {
+
+// The supervisor keeps named descriptors for each role (a sandbox's listener, a cell's connection)
+// so that they outlive the role's process: a role deposits them, dies, and the next process of that
+// role gets them back.
+
+inline constexpr std::size_t kKeptDescriptorsMax = 4096;  // of one role
+inline constexpr std::size_t kKeptNameBytesMax = 128;
+
+// What the supervisor holds for one role.
+class DescriptorStore {
+ public:
+  // Replaces what had the name. kLimit when full, kInvalid for a bad name.
+  Result<void> put(std::string_view name, linux::UniqueFd descriptor);
+  Result<void> drop(std::string_view name);
+  const std::map<std::string, linux::UniqueFd, std::less<>>& items() const { return items_; }
+
+ private:
+  std::map<std::string, linux::UniqueFd, std::less<>> items_;
+};
+
+// The supervisor's side of a role's line: serves its store and notes when it says that it is ready.
+Task<> serve_keeper(linux::Loop& loop, int line, DescriptorStore& store,
+                    std::function<void()> on_ready);
+
+// The role's side. Calls wait for the supervisor's word, at most a few seconds.
+class Keeper {
+ public:
+  explicit Keeper(int line) : line_(line) {}
+
+  Result<void> say_ready();
+  Result<void> put(std::string_view name, int descriptor);
+  Result<void> drop(std::string_view name);
+  struct Kept {
+    std::string name;
+    linux::UniqueFd descriptor;
+  };
+  Result<std::vector<Kept>> take_back();  // copies; the supervisor keeps its own
+
+ private:
+  Result<void> request(std::string_view text, std::span<const int> descriptors);
+  int line_;
+};
+
+}  // namespace pons::roles

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "pons/base/result.h"
+#include "pons/base/task.h"
+#include "pons/linux/fd.h"
+#include "pons/linux/loop.h"
+#include "pons/spawner/protocol.h"
+
+namespace pons::spawner {
+
+// The warden's side of the channel. Any number of calls may wait at once; a spawner that restarts
+// meanwhile costs them their deadline and nothing else.
+class Client {
+ public:
+  Client(linux::Loop& loop, int channel);
+
+  Task<Result<Reply>> call(RequestKind kind, std::uint64_t argument = 0);
+
+ private:
+  struct Pending {
+    explicit Pending(linux::Loop& loop) : answered(loop) {}
+    linux::Event answered;
+    std::optional<Reply> reply;
+  };
+  Task<> read_replies();
+
+  linux::Loop& loop_;
+  int channel_;
+  std::uint64_t next_id_;
+  std::map<std::uint64_t, Pending*> pending_;
+  linux::TaskGroup reader_;
+};
+
+}  // namespace pons::spawner

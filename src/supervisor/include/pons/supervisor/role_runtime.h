@@ -1,0 +1,62 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "pons/base/result.h"
+#include "pons/http/client.h"
+#include "pons/http/router.h"
+#include "pons/http/server.h"
+#include "pons/linux/loop.h"
+#include "pons/linux/signals.h"
+#include "pons/roles/confinement.h"
+#include "pons/roles/start.h"
+
+namespace pons::supervisor {
+
+// What every role that speaks HTTP runs on: confinement, one loop, the control socket, connections
+// from other roles, clients to them, readiness and draining.
+class RoleRuntime {
+ public:
+  // Confines the process before anything from outside is read.
+  static Result<std::unique_ptr<RoleRuntime>> create(roles::RoleStart start);
+  ~RoleRuntime();
+
+  linux::Loop& loop() { return *loop_; }
+  const roles::RoleStart& start() const { return start_; }
+  linux::UniqueFd take_descriptor(std::string_view name) { return start_.take(name); }
+  // A client to a role that the profile lets this one dial; any other is a bug.
+  http::Client& client_to(roles::Role role);
+  int channel_to(roles::Role role);
+
+  // Beside the standard ones: GET /healthz, GET /identity, and for the operator POST /selftest.
+  void add_routes(std::vector<http::Route> routes);
+  // A further server of this role, drained together with the control socket's. Must outlive run().
+  void drain_at_end(http::Server& server) { servers_.push_back(&server); }
+
+  // Serves until SIGTERM, drains, and returns the process's exit code.
+  int run();
+
+ private:
+  RoleRuntime(roles::RoleStart start, std::vector<roles::ConfinementStep> confinement,
+              std::unique_ptr<linux::Loop> loop, linux::SignalFd signals);
+  Result<void> open_control();
+  Task<> wait_for_end();
+  Task<> answer_identity(http::Exchange& exchange);
+  Task<> answer_self_test(http::Exchange& exchange);
+
+  roles::RoleStart start_;
+  std::vector<roles::ConfinementStep> confinement_;
+  std::unique_ptr<linux::Loop> loop_;
+  linux::SignalFd signals_;
+  TimePoint started_;
+  std::map<std::string, linux::UniqueFd, std::less<>> to_roles_;
+  std::map<std::string, linux::UniqueFd, std::less<>> from_roles_;
+  std::map<roles::Role, std::unique_ptr<http::Client>> clients_;
+  std::vector<http::Route> routes_;
+  std::vector<http::Server*> servers_;
+  std::unique_ptr<http::Server> control_;
+};
+
+}  // namespace pons::supervisor

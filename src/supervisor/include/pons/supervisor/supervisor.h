@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "pons/base/result.h"
+#include "pons/config/config.h"
+
+namespace pons::supervisor {
+
+// Runs Pons in the foreground until it is told to stop (SIGTERM, SIGINT, `pons down`): opens the
+// public listener, makes the sockets between the roles, starts and restarts the roles, keeps their
+// descriptors, drains them at the end. Returns when the last role has ended; an error when it could
+// not start.
+Result<void> run_supervisor(const config::Config& config);
+
+// Where a process of a running Pons listens for its operator: "supervisor" or a role's name.
+std::string control_socket_path(const std::string& state_dir, std::string_view process);
+
+}  // namespace pons::supervisor

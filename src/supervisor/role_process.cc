@@ -1,0 +1,198 @@
+#include "role_process.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "pons/base/log.h"
+#include "pons/linux/unix_socket.h"
+
+namespace pons::supervisor {
+
+namespace {
+
+using linux::Wait;
+
+// A role that lived this long after it got ready did not die of its start: it is restarted at once.
+constexpr Duration kStableTime = std::chrono::seconds(10);
+constexpr std::size_t kLastLines = 20;
+constexpr std::size_t kLogLineBytesMax = 16 * 1024;
+
+Duration milliseconds(std::uint64_t count) {
+  return std::chrono::milliseconds(count);
+}
+
+}  // namespace
+
+std::string_view to_string(RoleProcess::State state) {
+  switch (state) {
+    case RoleProcess::State::kStarting:
+      return "starting";
+    case RoleProcess::State::kReady:
+      return "ready";
+    case RoleProcess::State::kWaiting:
+      return "waiting to restart";
+    case RoleProcess::State::kStopped:
+      return "stopped";
+  }
+  return "unknown";
+}
+
+RoleProcess::RoleProcess(linux::Loop& loop, roles::Role role,
+                         const config::SupervisorConfig& settings, int executable,
+                         std::function<Result<roles::RoleStart>()> prepare)
+    : loop_(loop),
+      role_(role),
+      settings_(settings),
+      executable_(executable),
+      prepare_(std::move(prepare)),
+      since_(loop.now()),
+      ready_(loop),
+      stop_asked_(loop),
+      ended_(loop) {}
+
+void RoleProcess::enter(State state) {
+  state_ = state;
+  since_ = loop_.now();
+}
+
+// ---- one life of the process
+
+Result<void> RoleProcess::start() {
+  roles::RoleStart start = TRY(prepare_());
+  auto line = TRY(linux::create_socket_pair(SOCK_SEQPACKET));
+  auto log = TRY(linux::create_pipe());
+  TRY_VOID(linux::set_nonblocking(log.read_end.get()));
+  start.descriptors.emplace("keeper", std::move(line.second));
+  const auto settings = TRY(roles::write_role_start(start));
+
+  linux::ChildOptions options{.argv = {"pons", "role", std::string(roles::name_of(role_))}};
+  options.descriptors = {{log.write_end.get(), STDERR_FILENO},
+                         {settings.get(), roles::kStartDescriptor}};
+  int number = roles::kFirstNamedDescriptor;
+  for (const auto& [name, descriptor] : start.descriptors)
+    options.descriptors.emplace_back(descriptor.get(), number++);
+  child_ = TRY(linux::ChildProcess::spawn(fmt::format("/proc/self/fd/{}", executable_), options));
+  line_ = std::move(line.first);
+  log_pipe_ = std::move(log.read_end);
+  return {};
+}
+
+// From start to death.
+Task<> RoleProcess::run_once() {
+  enter(State::kStarting);
+  ready_.reset();
+  if (auto started = start(); !started) {
+    last_exit_ = started.error().describe();
+    LOG_ERROR("cannot start a role", {"role", roles::name_of(role_)}, {"error", started.error()});
+    co_return;
+  }
+  auto exit_watch = linux::Watch::create(loop_, child_->pidfd());
+  CHECK(exit_watch.has_value());
+  {
+    linux::TaskGroup life(loop_);
+    linux::TaskGroup log(loop_);
+    log.spawn(relay_log(std::move(log_pipe_)));
+    life.spawn(kill_if_not_ready(loop_.now() + std::chrono::seconds(settings_.ready_seconds)));
+    life.spawn(roles::serve_keeper(loop_, line_.get(), store_, [this] {
+      ever_ready_ = true;
+      enter(State::kReady);
+      ready_.set();
+    }));
+    std::optional<linux::ExitStatus> status;
+    while (!(status = child_->try_wait())) co_await exit_watch->readable(kNever);
+    last_exit_ = status->describe();
+    // Its last words are still in the pipe.
+    co_await log.wait_until_empty(loop_.now() + milliseconds(200));
+  }
+  line_.reset();
+}
+
+Task<> RoleProcess::kill_if_not_ready(TimePoint deadline) {
+  if (co_await ready_.wait(deadline) == Wait::kReady) co_return;
+  LOG_ERROR("a role did not get ready in time", {"role", roles::name_of(role_)},
+            {"seconds", settings_.ready_seconds});
+  (void)child_->send_signal(SIGKILL);
+}
+
+Task<> RoleProcess::relay_log(linux::UniqueFd pipe) {
+  auto watch = linux::Watch::create(loop_, pipe.get());
+  CHECK(watch.has_value());
+  std::string pending;
+  char piece[4096];
+  for (;;) {
+    const ssize_t got = read(pipe.get(), piece, sizeof piece);
+    if (got < 0 && errno == EAGAIN) {
+      co_await watch->readable(kNever);
+      continue;
+    }
+    if (got > 0) pending.append(piece, static_cast<std::size_t>(got));
+    if (got <= 0 && !pending.empty()) pending += '\n';
+    std::size_t begin = 0;
+    for (std::size_t end; (end = pending.find('\n', begin)) != std::string::npos; begin = end + 1) {
+      last_lines_.emplace_back(pending, begin, end - begin);
+      if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+      relay_log_line(last_lines_.back());
+    }
+    pending.erase(0, begin);
+    if (pending.size() > kLogLineBytesMax) pending += '\n';  // cut: nobody's line fills our memory
+    if (got <= 0) co_return;
+  }
+}
+
+// ---- over many lives
+
+Duration RoleProcess::next_delay() const {
+  if (failures_in_a_row_ == 0) return Duration::zero();
+  const std::uint32_t doublings = std::min(failures_in_a_row_ - 1, 20U);
+  return milliseconds(
+      std::min<std::uint64_t>(settings_.restart_delay_max_ms,
+                              static_cast<std::uint64_t>(settings_.restart_delay_ms) << doublings));
+}
+
+Task<std::optional<std::string>> RoleProcess::supervise() {
+  std::optional<std::string> gave_up;
+  while (!stopping_ && !gave_up) {
+    co_await run_once();
+    const bool stable = state_ == State::kReady && loop_.now() - since_ >= kStableTime;
+    failures_in_a_row_ = stable ? 0 : failures_in_a_row_ + 1;
+    ready_.reset();
+    if (stopping_) break;
+    if (!ever_ready_ && failures_in_a_row_ >= settings_.start_attempts) {
+      gave_up = fmt::format("{} failed to start {} times ({}); its last words:\n{}", roles::name_of(role_),
+                            failures_in_a_row_, last_exit_, last_words());
+      break;
+    }
+    const Duration delay = next_delay();
+    LOG_WARN("a role ended; starting it again", {"role", roles::name_of(role_)}, {"how", last_exit_},
+             {"delay_ms", delay.count() / 1'000'000});
+    enter(State::kWaiting);
+    co_await stop_asked_.wait(loop_.now() + delay);
+    ++restarts_;
+  }
+  enter(State::kStopped);
+  ended_.set();
+  co_return gave_up;
+}
+
+Task<> RoleProcess::stop(TimePoint deadline) {
+  stopping_ = true;
+  stop_asked_.set();
+  if (state_ != State::kWaiting && child_) (void)child_->send_signal(SIGTERM);
+  if (co_await ended_.wait(deadline) == Wait::kReady) co_return;
+  LOG_WARN("a role did not end in time and is killed", {"role", roles::name_of(role_)});
+  if (child_) (void)child_->send_signal(SIGKILL);
+  co_await ended_.wait(loop_.now() + std::chrono::seconds(2));
+}
+
+std::string RoleProcess::last_words() const {
+  std::string text;
+  for (const std::string& line : last_lines_) text += fmt::format("  {}\n", line);
+  return text.empty() ? "  (it said nothing)\n" : text;
+}
+
+}  // namespace pons::supervisor

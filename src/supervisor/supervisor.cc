@@ -1,0 +1,310 @@
+#include "pons/supervisor/supervisor.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <ranges>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "pons/base/json.h"
+#include "pons/base/log.h"
+#include "pons/base/text.h"
+#include "pons/base/version.h"
+#include "pons/http/router.h"
+#include "pons/http/server.h"
+#include "pons/linux/capabilities.h"
+#include "pons/linux/notify.h"
+#include "pons/linux/process.h"
+#include "pons/linux/signals.h"
+#include "pons/linux/tcp.h"
+#include "pons/linux/unix_socket.h"
+#include "role_process.h"
+#include "state_dir.h"
+
+namespace pons::supervisor {
+
+namespace {
+
+using roles::Role;
+
+struct Channel {
+  Role caller;
+  Role callee;
+  linux::SocketPair ends;  // first: the caller's
+};
+
+// Everything that outlives single roles.
+class Supervisor {
+ public:
+  static Result<std::unique_ptr<Supervisor>> create(const config::Config& config);
+  // Until all roles have ended; the reason when they could not be kept running.
+  std::optional<std::string> run();
+
+ private:
+  Supervisor(const config::Config& config, StateDir state_dir, Secret token)
+      : config_(config), state_dir_(std::move(state_dir)), token_(std::move(token)) {}
+  Result<void> open_sockets();
+  Result<void> open_control();
+  Result<roles::RoleStart> prepare_start(Role role);
+  Task<> live();
+  Task<> supervise(RoleProcess& role);
+  Task<> announce_when_ready();
+  Task<> stop_on_signal();
+  Task<> stop_all();
+  void print_banner();
+  Task<> answer_status(http::Exchange& exchange);
+  Task<> answer_down(http::Exchange& exchange);
+
+  const config::Config& config_;
+  StateDir state_dir_;
+  Secret token_;
+  TimePoint started_ = TimePoint(std::chrono::steady_clock::now());
+  linux::UniqueFd executable_;
+  linux::UniqueFd public_listener_;
+  config::ListenAddress listening_on_;
+  std::map<Role, linux::UniqueFd> control_listeners_;
+  std::vector<Channel> channels_;
+  std::optional<linux::SignalFd> signals_;
+  std::unique_ptr<linux::Loop> loop_;
+  std::unique_ptr<http::Server> control_;
+  std::vector<std::unique_ptr<RoleProcess>> roles_;
+  std::optional<std::string> failure_;
+  std::optional<linux::Event> stop_asked_;
+  bool ready_ = false;
+};
+
+Result<config::ListenAddress> bound_address(const linux::UniqueFd& listener,
+                                            config::ListenAddress asked) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0)
+    return os_error("read listening address");
+  // sin_port and sin6_port stand at the same place.
+  asked.port = ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+  return asked;
+}
+
+// ---- start
+
+Result<std::unique_ptr<Supervisor>> Supervisor::create(const config::Config& config) {
+  TRY_VOID(linux::raise_descriptor_limit());
+  TRY_VOID(linux::disable_core_dumps());
+  TRY_VOID(linux::set_undumpable());
+  linux::ignore_sigpipe();
+  auto state_dir = TRY(StateDir::open(config.state_dir));
+  auto token = TRY(state_dir.ensure_admin_token());
+  std::unique_ptr<Supervisor> self(new Supervisor(config, std::move(state_dir), std::move(token)));
+  // Kept open: roles are restarted from the same binary even when its file has been replaced.
+  self->executable_ = TRY(linux::open_file("/proc/self/exe", O_RDONLY));
+  self->signals_.emplace(TRY(linux::SignalFd::create({SIGTERM, SIGINT})));
+  self->loop_ = TRY(linux::Loop::create());
+  self->stop_asked_.emplace(*self->loop_);
+  TRY_VOID(self->open_sockets());
+  TRY_VOID(self->open_control());
+  if (geteuid() == 0) TRY_VOID(linux::keep_only_capabilities(roles::supervisor_capabilities()));
+  for (const roles::Profile& profile : roles::profiles())
+    self->roles_.push_back(std::make_unique<RoleProcess>(
+        *self->loop_, profile.role, config.supervisor, self->executable_.get(),
+        [supervisor = self.get(), role = profile.role] {
+          return supervisor->prepare_start(role);
+        }));
+  return self;
+}
+
+Result<void> Supervisor::open_sockets() {
+  public_listener_ = TRY(linux::listen_tcp(config_.listen.address, config_.listen.port));
+  listening_on_ = TRY(bound_address(public_listener_, config_.listen));
+  for (const roles::Profile& profile : roles::profiles()) {
+    if (profile.role != Role::kSpawner)
+      control_listeners_[profile.role] =
+          TRY(linux::listen_unix(control_socket_path(state_dir_.path(), profile.name), 0600));
+    for (const Role callee : profile.may_dial)
+      channels_.push_back({profile.role, callee, TRY(linux::create_socket_pair(SOCK_SEQPACKET))});
+  }
+  return {};
+}
+
+Result<void> Supervisor::open_control() {
+  const auto bind = [this](Task<> (Supervisor::*answer)(http::Exchange&)) {
+    return [this, answer](http::Exchange& exchange, const http::PathValues&) {
+      return (this->*answer)(exchange);
+    };
+  };
+  control_ = std::make_unique<http::Server>(
+      *loop_, http::ServerLimits{.body_bytes = 4096, .connections = 64},
+      http::route({{"GET", "/status", bind(&Supervisor::answer_status)},
+                   {"POST", "/down", bind(&Supervisor::answer_down)}}));
+  return control_->listen(
+      TRY(linux::listen_unix(control_socket_path(state_dir_.path(), "supervisor"), 0600)),
+      "operator");
+}
+
+// What a role gets: copies of the sockets that are its own, and the settings it needs.
+Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
+  roles::RoleStart start;
+  start.role = role;
+  start.confinement = {.state_dir = state_dir_.path(),
+                       .supervisor = getpid(),
+                       .landlock = config_.confinement.landlock == config::LandlockRule::kRequired
+                                       ? roles::LandlockNeed::kRequired
+                                       : roles::LandlockNeed::kBestEffort};
+  start.log_level = log_settings().level;
+  start.log_format = log_settings().format;
+  start.log_color = log_settings().color;
+  start.drain_seconds = static_cast<int>(config_.supervisor.drain_seconds);
+  if (const auto control = control_listeners_.find(role); control != control_listeners_.end())
+    start.descriptors.emplace("control", TRY(linux::duplicate(control->second.get())));
+  for (const Channel& channel : channels_) {
+    if (channel.caller == role)
+      start.descriptors.emplace(fmt::format("dial:{}", roles::name_of(channel.callee)),
+                                TRY(linux::duplicate(channel.ends.first.get())));
+    if (channel.callee == role)
+      start.descriptors.emplace(fmt::format("from:{}", roles::name_of(channel.caller)),
+                                TRY(linux::duplicate(channel.ends.second.get())));
+  }
+  if (role == Role::kFront) {
+    start.descriptors.emplace("public", TRY(linux::duplicate(public_listener_.get())));
+    start.values = {{"admin_token_sha256", sha256_hex(token_.reveal())},
+                    {"header_bytes", fmt::format("{}", config_.limits.header_bytes)},
+                    {"header_count", fmt::format("{}", config_.limits.header_count)},
+                    {"body_bytes", fmt::format("{}", config_.limits.body_bytes)},
+                    {"connections", fmt::format("{}", config_.limits.connections)},
+                    {"header_seconds", fmt::format("{}", config_.limits.header_seconds)},
+                    {"idle_seconds", fmt::format("{}", config_.limits.idle_seconds)},
+                    {"body_idle_seconds", fmt::format("{}", config_.limits.body_idle_seconds)}};
+  }
+  return start;
+}
+
+// ---- life
+
+std::optional<std::string> Supervisor::run() {
+  loop_->spawn(live());
+  loop_->run();
+  return failure_;
+}
+
+Task<> Supervisor::live() {
+  linux::TaskGroup work(*loop_);
+  work.spawn(stop_on_signal());
+  work.spawn(announce_when_ready());
+  for (auto& role : roles_) work.spawn(supervise(*role));
+  co_await stop_asked_->wait(kNever);
+  co_await stop_all();
+  loop_->stop();
+}
+
+Task<> Supervisor::supervise(RoleProcess& role) {
+  if (auto gave_up = co_await role.supervise()) {
+    failure_ = std::move(gave_up);
+    stop_asked_->set();
+  }
+}
+
+Task<> Supervisor::announce_when_ready() {
+  for (auto& role : roles_) co_await role->ready().wait(kNever);
+  ready_ = true;
+  linux::notify_supervisor(fmt::format("READY=1\nSTATUS=listening on {}", listening_on_.text()));
+  print_banner();
+}
+
+Task<> Supervisor::stop_on_signal() {
+  auto watch = linux::Watch::create(*loop_, signals_->fd());
+  CHECK(watch.has_value());
+  for (int received = 0;;) {
+    if (signals_->take()) {
+      ++received;
+      stop_asked_->set();
+      // Whoever asks twice does not want to wait for the drain.
+      if (received == 2)
+        for (auto& role : roles_)
+          if (role->pid() != 0) kill(role->pid(), SIGKILL);
+      continue;
+    }
+    co_await watch->readable(kNever);
+  }
+}
+
+// The door first, so that nothing new comes in; then whoever the others lean on last.
+Task<> Supervisor::stop_all() {
+  constexpr std::array kOrder = {Role::kFront,  Role::kBrain,  Role::kGateway,
+                                 Role::kEgress, Role::kWarden, Role::kSpawner};
+  linux::notify_supervisor("STOPPING=1");
+  const TimePoint deadline = loop_->now() + std::chrono::seconds(config_.supervisor.drain_seconds);
+  for (const Role role : kOrder) co_await roles_[static_cast<std::size_t>(role)]->stop(deadline);
+  co_await control_->drain(loop_->now() + std::chrono::milliseconds(500));
+}
+
+void Supervisor::print_banner() {
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(loop_->now() - started_);
+  const std::string token_path = state_dir_.admin_token_path();
+  const std::string address = listening_on_.text();
+  fmt::print("Pons {} is ready after {} ms\n\n", version(), took.count());
+  fmt::print("  listening on   http://{}\n", address);
+  // On a terminal the operator may want to copy it; in a log it has no business.
+  if (isatty(STDOUT_FILENO) == 1) fmt::print("  admin token    {}\n", token_.reveal());
+  fmt::print("  token file     {} (mode 0600)\n", token_path);
+  fmt::print("  try            curl -H \"Authorization: Bearer $(cat {})\" http://{}/x/status\n",
+             token_path, address);
+  fmt::print("  stop           Ctrl-C, or pons down\n\n");
+  std::fflush(stdout);
+}
+
+// ---- what the operator asks
+
+Task<> Supervisor::answer_status(http::Exchange& exchange) {
+  const auto milliseconds_since = [this](TimePoint when) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(loop_->now() - when).count();
+  };
+  Json list = Json::array();
+  for (const auto& role : roles_) {
+    list.push_back({{"role", roles::name_of(role->role())},
+                    {"state", to_string(role->state())},
+                    {"pid", role->pid()},
+                    {"uptime_ms", milliseconds_since(role->since())},
+                    {"restarts", role->restarts()},
+                    {"rss_bytes", linux::resident_bytes(role->pid()).value_or(0)},
+                    {"kept_descriptors", role->kept_descriptors()},
+                    {"last_exit", role->last_exit()}});
+  }
+  exchange.respond({.body = dump_json({{"version", version()},
+                                       {"ready", ready_},
+                                       {"pid", getpid()},
+                                       {"uptime_ms", milliseconds_since(started_)},
+                                       {"rss_bytes", linux::resident_bytes(getpid()).value_or(0)},
+                                       {"listen", listening_on_.text()},
+                                       {"state_dir", state_dir_.path()},
+                                       {"roles", std::move(list)}}) +
+                            "\n"});
+  co_return;
+}
+
+Task<> Supervisor::answer_down(http::Exchange& exchange) {
+  exchange.respond({.status = 202, .body = "{\"stopping\":true}\n"});
+  stop_asked_->set();
+  co_return;
+}
+
+}  // namespace
+
+std::string control_socket_path(const std::string& state_dir, std::string_view process) {
+  return fmt::format("{}/run/{}.sock", state_dir, process);
+}
+
+Result<void> run_supervisor(const config::Config& config) {
+  auto supervisor = TRY(Supervisor::create(config));
+  if (auto failure = supervisor->run())
+    return make_error(ErrorCode::kUnavailable, "start Pons", std::move(*failure));
+  return {};
+}
+
+}  // namespace pons::supervisor
