@@ -134,9 +134,9 @@ std::string format_log_line(const LogSettings& settings, std::int64_t wall_ms, L
   static constexpr std::string_view kColors[] = {"\x1b[2m", "\x1b[32m", "\x1b[33m", "\x1b[31m"};
   const std::string_view color = settings.color ? kColors[level_index] : std::string_view();
   const std::string_view plain = settings.color ? std::string_view("\x1b[0m") : std::string_view();
-  out =
-      fmt::format("{} {}{:5}{} {:10} ", utc_time(wall_ms, "%H:%M:%S"), color,
-                  kLevelNames[level_index], plain, settings.process.empty() ? "pons" : settings.process);
+  out = fmt::format("{} {}{:5}{} {:10} ", utc_time(wall_ms, "%H:%M:%S"), color,
+                    kLevelNames[level_index], plain,
+                    settings.process.empty() ? "pons" : settings.process);
   for (const char c : message) out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   for (const LogField& field : fields) {
     out += ' ';

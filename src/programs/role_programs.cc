@@ -1,5 +1,7 @@
 #include "role_programs.h"
 
+#include <unistd.h>
+
 #include "pons/base/log.h"
 #include "pons/front/front.h"
 #include "pons/roles/start.h"
@@ -25,6 +27,7 @@ int run_plain_role(roles::RoleStart start) {
 }  // namespace
 
 int run_role_program() {
+  setsid();  // Ctrl-C is for the supervisor, who ends the roles in order
   auto start = roles::read_role_start();
   if (!start) {
     LOG_ERROR("roles are started by `pons up`, not by hand", {"error", start.error()});

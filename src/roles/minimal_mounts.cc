@@ -58,6 +58,16 @@ Result<void> show(int root, const std::string& path, Writing writing) {
   return std::move(mount).attach(root, path.substr(1));
 }
 
+// A /proc with only the processes that this one may trace: itself and what it starts. The host's
+// would give it every process's environment, because Linux lets CAP_SYS_ADMIN read that without
+// asking about tracing.
+Result<void> show_own_processes(int root) {
+  const std::pair<std::string, std::string> options[] = {{"hidepid", "ptraceable"}};
+  auto processes = TRY(DetachedMount::new_filesystem("proc", options));
+  TRY_VOID(create_directories(root, "/proc"));
+  return std::move(processes).attach(root, "proc");
+}
+
 }  // namespace
 
 Result<void> enter_minimal_mounts(const Profile& profile, const std::string& state_dir) {
@@ -74,8 +84,8 @@ Result<void> enter_minimal_mounts(const Profile& profile, const std::string& sta
   TRY_VOID(std::move(stage).attach(AT_FDCWD, own_state));
   for (const std::string_view path : profile.read_only)
     TRY_VOID(show(root.get(), std::string(path), Writing::kRefused));
-  for (const char* path : {"/proc", "/sys", "/dev"})
-    TRY_VOID(show(root.get(), path, Writing::kAllowed));
+  for (const char* path : {"/sys", "/dev"}) TRY_VOID(show(root.get(), path, Writing::kAllowed));
+  TRY_VOID(show_own_processes(root.get()));
   TRY_VOID(create_directories(root.get(), own_state));
   TRY_VOID(std::move(own).attach(root.get(), own_state.substr(1)));
 

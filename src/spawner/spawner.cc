@@ -9,9 +9,9 @@
 #include "pons/base/log.h"
 #include "pons/linux/signals.h"
 #include "pons/linux/unix_socket.h"
+#include "pons/roles/attempts.h"
 #include "pons/roles/confinement.h"
 #include "pons/roles/keeper.h"
-#include "pons/roles/attempts.h"
 #include "pons/spawner/protocol.h"
 
 namespace pons::spawner {

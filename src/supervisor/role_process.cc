@@ -163,13 +163,13 @@ Task<std::optional<std::string>> RoleProcess::supervise() {
     ready_.reset();
     if (stopping_) break;
     if (!ever_ready_ && failures_in_a_row_ >= settings_.start_attempts) {
-      gave_up = fmt::format("{} failed to start {} times ({}); its last words:\n{}", roles::name_of(role_),
-                            failures_in_a_row_, last_exit_, last_words());
+      gave_up = fmt::format("{} failed to start {} times ({}); its last words:\n{}",
+                            roles::name_of(role_), failures_in_a_row_, last_exit_, last_words());
       break;
     }
     const Duration delay = next_delay();
-    LOG_WARN("a role ended; starting it again", {"role", roles::name_of(role_)}, {"how", last_exit_},
-             {"delay_ms", delay.count() / 1'000'000});
+    LOG_WARN("a role ended; starting it again", {"role", roles::name_of(role_)},
+             {"how", last_exit_}, {"delay_ms", delay.count() / 1'000'000});
     enter(State::kWaiting);
     co_await stop_asked_.wait(loop_.now() + delay);
     ++restarts_;

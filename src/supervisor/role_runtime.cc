@@ -10,9 +10,9 @@
 #include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/base/version.h"
+#include "pons/roles/attempts.h"
 #include "pons/roles/channel.h"
 #include "pons/roles/keeper.h"
-#include "pons/roles/attempts.h"
 #include "pons/supervisor/self_test_json.h"
 
 namespace pons::supervisor {
