@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "command.h"
+#include "help.h"
 #include "pons/base/text.h"
 #include "pons/base/version.h"
 #include "terminal.h"
@@ -35,14 +36,15 @@ bool explain_unknown_command(const CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int run(int argc, char** argv) {
-  CLI::App app("pons - a self-hosted platform for production AI agents", "pons");
+  CLI::App app("a self-hosted platform for production AI agents", "pons");
   app.require_subcommand(1);
-  app.get_formatter()->column_width(28);
+  app.formatter(manual_formatter());
   app.set_version_flag("--version", std::string(version()));
   app.footer(
       "Start with `pons up`; `pons COMMAND --help` explains a command.\n"
       "\n"
-      "Exit status: 0 done; 1 it did not work, or a promise does not hold; 2 wrong usage.");
+      "EXIT STATUS\n"
+      "  0 done; 1 it did not work, or a promise does not hold; 2 wrong usage.");
   Common common;
   int exit_code = 0;
   add_up(app, common, exit_code);

@@ -74,7 +74,7 @@ void add_completion(CLI::App& app, int& exit_code) {
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->footer(
-      "Examples:\n"
+      "EXAMPLES\n"
       "  source <(pons completion bash)                                this shell only\n"
       "  pons completion bash > /etc/bash_completion.d/pons            every shell\n"
       "  pons completion fish > ~/.config/fish/completions/pons.fish");

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "help.h"
 
 namespace pons::cli {
 
@@ -34,13 +35,13 @@ void add_config(CLI::App& app, Common& common, int& exit_code) {
 
   CLI::App* check =
       group->add_subcommand("check", "Check the configuration file and print what is in force");
-  check->description(
-      "Reads the configuration as `pons up` would. Every problem is named with file, line and "
-      "column, and with what to do\n"
-      "about it; if there is none, all values in force are printed, defaults included.");
+  explain(*check,
+          "Reads the configuration as `pons up` would. Every problem is named with file, line and "
+          "column, and with what to do\n"
+          "about it; if there is none, all values in force are printed, defaults included.");
   add_config_options(*check, common);
   add_json_option(*check, common);
-  check->footer("Exit status: 0 when it is valid, 1 otherwise.");
+  check->footer("EXIT STATUS\n  0 when it is valid, 1 otherwise.");
   check->callback([&] { exit_code = run_check(common); });
 
   CLI::App* schema =

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "help.h"
 #include "host_report.h"
 #include "pons/linux/child.h"
 #include "pons/roles/profile.h"
@@ -138,16 +139,16 @@ int run_doctor(const Common& common) {
 void add_doctor(CLI::App& app, Common& common, int& exit_code) {
   CLI::App* doctor =
       app.add_subcommand("doctor", "Prove that the roles are confined, and report on the host");
-  doctor->description(
-      "Lets every role try, from inside its own process, each thing it must not be able to do "
-      "(start a program, open a\n"
-      "socket, read another role's files, …) and prints what the kernel answered. Examines the "
-      "running Pons, or a\n"
-      "trial one when none runs. Also reports what this host offers, what is missing, and what "
-      "that costs.");
+  explain(*doctor,
+          "Lets every role try, from inside its own process, each thing it must not be able to do "
+          "(start a program, open a\n"
+          "socket, read another role's files, …) and prints what the kernel answered. Examines the "
+          "running Pons, or a\n"
+          "trial one when none runs. Also reports what this host offers, what is missing, and what "
+          "that costs.");
   add_config_options(*doctor, common);
   add_json_option(*doctor, common);
-  doctor->footer("Exit status: 0 when every promise holds, 1 otherwise.");
+  doctor->footer("EXIT STATUS\n  0 when every promise holds, 1 otherwise.");
   doctor->callback([&] { exit_code = run_doctor(common); });
 }
 

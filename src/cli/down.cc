@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "help.h"
 #include "pons/linux/fd.h"
 #include "terminal.h"
 
@@ -53,13 +54,14 @@ int run_down(const Common& common) {
 
 void add_down(CLI::App& app, Common& common, int& exit_code) {
   CLI::App* down = app.add_subcommand("down", "Stop a running Pons");
-  down->description(
+  explain(
+      *down,
       "Tells the Pons that runs on the state directory to drain and stop, and waits until it has. "
       "Requests that are\n"
       "being answered are finished; what does not end within supervisor.drain_seconds is killed.");
   add_config_options(*down, common);
   add_json_option(*down, common);
-  down->footer("Exit status: 0 when it has stopped, 1 when there was none or it does not end.");
+  down->footer("EXIT STATUS\n  0 when it has stopped, 1 when there was none or it does not end.");
   down->callback([&] { exit_code = run_down(common); });
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "help.h"
 #include "pons/base/text.h"
 #include "terminal.h"
 
@@ -56,13 +57,14 @@ int run_status(const Common& common) {
 
 void add_status(CLI::App& app, Common& common, int& exit_code) {
   CLI::App* status = app.add_subcommand("status", "Show the roles of a running Pons");
-  status->description(
+  explain(
+      *status,
       "Shows every role of the Pons that runs on the state directory: its state, process id, how "
       "long it has been in that\n"
       "state, how often it was restarted, its resident memory, and how its last process ended.");
   add_config_options(*status, common);
   add_json_option(*status, common);
-  status->footer("Exit status: 0 when all roles are ready, 1 otherwise.");
+  status->footer("EXIT STATUS\n  0 when all roles are ready, 1 otherwise.");
   status->callback([&] { exit_code = run_status(common); });
 }
 

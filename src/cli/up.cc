@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "command.h"
+#include "help.h"
 #include "pons/base/log.h"
 #include "pons/supervisor/supervisor.h"
 #include "terminal.h"
@@ -30,7 +31,8 @@ int run_up(const Common& common) {
 
 void add_up(CLI::App& app, Common& common, int& exit_code) {
   CLI::App* up = app.add_subcommand("up", "Start Pons in the foreground");
-  up->description(
+  explain(
+      *up,
       "Starts Pons in the foreground: the supervisor and its six roles, each confined by the "
       "kernel to what it needs.\n"
       "Prints where it listens once all of them are ready. Ctrl-C, SIGTERM or `pons down` drain "
@@ -41,13 +43,13 @@ void add_up(CLI::App& app, Common& common, int& exit_code) {
                  "Address and port of the public listener; overrides listen")
       ->type_name("ADDRESS:PORT");
   up->footer(
-      "Examples:\n"
+      "EXAMPLES\n"
       "  pons up                                  with built-in values, or ./pons.yaml when there "
       "is one\n"
       "  pons up --listen 127.0.0.1:0             on any free port\n"
       "  pons up --state-dir ~/pons-state         without root, in a directory of your own\n"
       "\n"
-      "Files:\n"
+      "FILES\n"
       "  STATE_DIR/admin.token                    the operator's token, made on the first start, "
       "mode 0600\n"
       "  STATE_DIR/run/PROCESS.sock               control sockets: curl --unix-socket … "
