@@ -35,7 +35,6 @@ install(FILES examples/pons.yaml DESTINATION ${doc}/examples)
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME pons)
 set(CPACK_PACKAGE_CONTACT "The Pons authors <maintainers@pons.invalid>")
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_SET_DESTDIR ON)  # one file goes outside the prefix: /etc/pons/pons.yaml
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
@@ -44,11 +43,11 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
-  "${PROJECT_DESCRIPTION}\n\
- A supervisor and six processes, each confined by the kernel to what it needs;\n\
- a doctor that proves the confinement by trying; one public HTTP listener.\n\
- The service is installed but not started.")
+  "A supervisor and six processes, each confined by the kernel to what it needs;
+a doctor that proves the confinement by trying; one public HTTP listener.
+The service is installed but not started.")
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS systemd)
