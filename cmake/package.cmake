@@ -5,7 +5,7 @@ if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   return()  # sanitized binaries are not for users
 endif()
 
-# dpkg compares the version that apt shows with the one in the changelog; a person reads both.
+# apt shows the version, a person reads the changelog: the two must agree.
 file(STRINGS packaging/changelog changelog_head LIMIT_COUNT 1)
 if(NOT changelog_head MATCHES "^pons \\(${PROJECT_VERSION}\\) ")
   message(FATAL_ERROR "packaging/changelog begins with \"${changelog_head}\": add an entry for ${PROJECT_VERSION}")
