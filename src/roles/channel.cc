@@ -10,6 +10,17 @@ namespace pons::roles {
 namespace {
 constexpr std::string_view kDial = "dial";
 constexpr int kMessagesPerTurn = 64;
+
+// What dial() makes, and nothing else that a caller may own: not a file, not a way to the internet.
+bool is_local_stream(int descriptor) {
+  const auto option = [&](int name) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    return getsockopt(descriptor, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+  };
+  return option(SO_DOMAIN) == AF_UNIX && option(SO_TYPE) == SOCK_STREAM;
+}
+
 }  // namespace
 
 Result<std::optional<linux::Message>> receive_from_role(int socket, std::size_t bytes_max,
@@ -46,7 +57,8 @@ Task<> accept_dialled(linux::Loop& loop, int channel, std::function<void(linux::
       co_await watch->readable(kNever);
       continue;
     }
-    if (message && (*message)->bytes == kDial && (*message)->descriptors.size() == 1) {
+    if (message && (*message)->bytes == kDial && (*message)->descriptors.size() == 1 &&
+        is_local_stream((*message)->descriptors.front().get())) {
       accept(std::move((*message)->descriptors.front()));
     } else {
       LOG_WARN("a malformed connection was dropped",

@@ -104,6 +104,19 @@ TEST_F(ChannelTest, GarbageLeaksNothingAndDoesNotCloseTheDoor) {
   EXPECT_EQ(accept_all().size(), 1U);
 }
 
+TEST_F(ChannelTest, OnlyAStreamBetweenLocalProcessesIsAConnection) {
+  const UniqueFd file(memfd_create("file", MFD_CLOEXEC));
+  const UniqueFd internet(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto packets = linux::create_socket_pair(SOCK_SEQPACKET);
+  const auto stream = linux::create_socket_pair(SOCK_STREAM);
+  ASSERT_TRUE(packets && stream);
+  for (const UniqueFd* descriptor : {&file, &internet, &packets->first, &stream->first}) {
+    const int number = descriptor->get();
+    ASSERT_TRUE(linux::send_message(caller(), "dial", {&number, 1}));
+  }
+  EXPECT_EQ(accept_all().size(), 1U);
+}
+
 TEST_F(ChannelTest, TheEndOfTheChannelEndsTheService) {
   linux::TaskGroup group(*loop_);
   ends_.first.reset();
