@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "command.h"
 #include "help.h"
+#include "pons/base/json.h"
 #include "pons/base/text.h"
 #include "pons/base/version.h"
 #include "terminal.h"
@@ -60,6 +62,10 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
+  } catch (const Json::exception&) {
+    // A role in an attacker's hands may answer the operator with any JSON.
+    print_error("a process of Pons gave an answer of an unexpected form");
+    return 1;
   }
   return exit_code;
 }

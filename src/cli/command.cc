@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "pons/base/text.h"
 #include "pons/http/client.h"
 #include "pons/linux/loop.h"
 #include "pons/supervisor/supervisor.h"
@@ -24,6 +25,15 @@ std::string find_config_file(const Common& common) {
   return {};
 }
 
+// What our own processes send with a refusal, or whatever came instead.
+std::string refusal_text(const Json& answer, const std::string& body) {
+  try {
+    return answer.at("error").at("message").get<std::string>();
+  } catch (const Json::exception&) {
+    return body;
+  }
+}
+
 Task<> converse(http::Client& client, http::ClientRequest request, Result<Json>& answer,
                 linux::Loop& loop) {
   answer = co_await [](http::Client& c, http::ClientRequest r) -> Task<Result<Json>> {
@@ -31,8 +41,7 @@ Task<> converse(http::Client& client, http::ClientRequest request, Result<Json>&
     CO_TRY(const std::string body, co_await response.read_whole_body(kAnswerBytesMax));
     CO_TRY(Json json, parse_json(body));
     if (response.status() >= 400)
-      co_return make_error(ErrorCode::kUnavailable, "ask Pons",
-                           json.contains("error") ? json["error"].value("message", "") : body);
+      co_return make_error(ErrorCode::kUnavailable, "ask Pons", refusal_text(json, body));
     co_return json;
   }(client, std::move(request));
   loop.stop();
@@ -58,6 +67,11 @@ std::optional<config::LoadedConfig> load_config(const Common& common) {
   const auto print = [](const std::vector<config::ConfigIssue>& issues, std::string_view kind) {
     for (const auto& issue : issues) fmt::print(stderr, "{}{}\n", kind, issue.describe());
   };
+  for (const std::string* text : {&common.state_dir, &common.listen}) {
+    if (is_valid_utf8(*text)) continue;
+    print_error("--state-dir and --listen must be UTF-8 text");
+    return std::nullopt;
+  }
   const std::string file = find_config_file(common);
   // Overrides go through the same checks as the file does.
   std::string overrides;

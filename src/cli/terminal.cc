@@ -33,14 +33,34 @@ std::string_view code_of(Tone tone) {
   return "";
 }
 
-std::string printable(std::string_view text) {
-  std::string clean(text);
-  std::ranges::replace_if(
-      clean, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
-  return clean;
+// What terminals obey instead of showing: C0, DEL, and U+0080 to U+009F.
+bool begins_with_control(std::string_view text) {
+  const auto c = static_cast<unsigned char>(text[0]);
+  return c < 0x20 || c == 0x7F ||
+         (c == 0xC2 && text.size() > 1 && (static_cast<unsigned char>(text[1]) & 0xE0) == 0x80);
+}
+
+// Code points, which is as near to columns as needed here.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 }  // namespace
+
+std::string printable(std::string_view text, LineFeeds line_feeds) {
+  std::string clean;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool kept = text[at] == '\n' && line_feeds == LineFeeds::kKept;
+    if (kept || !begins_with_control(text.substr(at))) {
+      clean += text[at];
+    } else {
+      clean += '?';
+      if (text[at] == '\xC2') ++at;
+    }
+  }
+  return clean;
+}
 
 std::string paint(std::string_view text, Tone tone) {
   if (tone == Tone::kPlain || !colors_wanted()) return printable(text);
@@ -52,20 +72,20 @@ void print_table(const std::vector<std::vector<Cell>>& rows) {
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], row[i].text.size());
+      widths[i] = std::max(widths[i], width_of(printable(row[i].text)));
   }
   for (const auto& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
       line += paint(row[i].text, row[i].tone);
-      if (i + 1 < row.size()) line.append(widths[i] - row[i].text.size() + 2, ' ');
+      if (i + 1 < row.size()) line.append(widths[i] - width_of(printable(row[i].text)) + 2, ' ');
     }
     fmt::print("{}\n", line);
   }
 }
 
 void print_error(std::string_view message) {
-  fmt::print(stderr, "pons: {}\n", message);
+  fmt::print(stderr, "pons: {}\n", printable(message, LineFeeds::kKept));
 }
 
 }  // namespace pons::cli

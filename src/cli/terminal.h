@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -7,6 +8,12 @@
 namespace pons::cli {
 
 enum class Tone : std::uint8_t { kPlain, kGood, kBad, kDim, kStrong };
+
+enum class LineFeeds : std::uint8_t { kKept, kReplaced };
+
+// The text with every control character shown as '?': it may come from a process that is in an
+// attacker's hands.
+std::string printable(std::string_view text, LineFeeds line_feeds = LineFeeds::kReplaced);
 
 // Colours only on a terminal, and not when NO_COLOR is set. Control characters in `text` are shown
 // as '?'.
@@ -23,7 +30,7 @@ struct Cell {
 // Columns as wide as their widest cell, two spaces apart.
 void print_table(const std::vector<std::vector<Cell>>& rows);
 
-// "pons: …" on standard error.
+// "pons: …" on standard error, made printable; may have several lines.
 void print_error(std::string_view message);
 
 }  // namespace pons::cli

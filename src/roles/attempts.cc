@@ -366,7 +366,9 @@ AttemptResult judge(const Attempt& attempt, int os_error) {
 
 std::string AttemptResult::answer() const {
   if (os_error == 0) return "it worked";
-  return fmt::format("{} ({})", strerrorname_np(os_error), std::strerror(os_error));
+  const char* symbol = strerrorname_np(os_error);
+  if (symbol == nullptr) return fmt::format("error {}", os_error);
+  return fmt::format("{} ({})", symbol, std::strerror(os_error));
 }
 
 std::vector<AttemptResult> run_self_test(const Profile& profile, const SelfTestContext& context) {

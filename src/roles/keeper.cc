@@ -2,12 +2,12 @@
 
 #include <poll.h>
 
-#include <functional>
+#include <algorithm>
 
 #include <fmt/format.h>
 
 #include "pons/base/log.h"
-#include "pons/linux/unix_socket.h"
+#include "pons/roles/channel.h"
 
 namespace pons::roles {
 
@@ -17,7 +17,6 @@ namespace {
 //   ready | put NAME +fd | drop NAME | list        from the role
 //   ok | error TEXT | item NAME +fd | end          from the supervisor
 constexpr std::size_t kMessageBytesMax = 512;
-constexpr int kAnswerWaitMs = 5000;
 
 std::pair<std::string_view, std::string_view> split_word(std::string_view text) {
   const auto space = text.find(' ');
@@ -25,19 +24,19 @@ std::pair<std::string_view, std::string_view> split_word(std::string_view text) 
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
-bool is_kept_name(std::string_view name) {
-  if (name.empty() || name.size() > kKeptNameBytesMax) return false;
-  for (const char c : name)
-    if (c <= ' ' || c > '~') return false;
-  return true;
+// Also keeps every answer that repeats a name within kMessageBytesMax.
+Result<void> check_name(std::string_view name) {
+  const auto visible = [](char c) { return c > ' ' && c <= '~'; };
+  if (!name.empty() && name.size() <= kKeptNameBytesMax && std::ranges::all_of(name, visible))
+    return {};
+  return make_error(ErrorCode::kInvalid, "name descriptor",
+                    "the name must be 1 to 128 visible characters");
 }
 
 }  // namespace
 
 Result<void> DescriptorStore::put(std::string_view name, linux::UniqueFd descriptor) {
-  if (!is_kept_name(name))
-    return make_error(ErrorCode::kInvalid, "keep descriptor",
-                      "the name must be 1 to 128 visible characters");
+  TRY_VOID(check_name(name));
   const auto place = items_.find(name);
   if (place != items_.end()) {
     place->second = std::move(descriptor);
@@ -51,6 +50,7 @@ Result<void> DescriptorStore::put(std::string_view name, linux::UniqueFd descrip
 }
 
 Result<void> DescriptorStore::drop(std::string_view name) {
+  TRY_VOID(check_name(name));
   const auto place = items_.find(name);
   if (place == items_.end())
     return make_error(ErrorCode::kNotFound, "drop descriptor", std::string(name));
@@ -85,8 +85,9 @@ Task<> serve_keeper(linux::Loop& loop, int line, DescriptorStore& store,
                     std::function<void()> on_ready) {
   auto watch = linux::Watch::create(loop, line);
   CHECK(watch.has_value());
+  FairTurns turns(loop);
   for (bool alive = true; alive;) {
-    auto received = linux::receive_message(line, kMessageBytesMax, 1);
+    auto received = receive_from_role(line, kMessageBytesMax, 1);
     if (!received && received.error().code == ErrorCode::kUnavailable)
       co_return;  // the role is gone
     if (received && !*received) {
@@ -107,6 +108,7 @@ Task<> serve_keeper(linux::Loop& loop, int line, DescriptorStore& store,
         done = store.drop(name);
       } else if (verb == "list") {
         alive = co_await tell_items(*watch, line, store);
+        co_await turns.after_message();
         continue;
       } else {
         done = make_error(ErrorCode::kInvalid, "serve role", "unknown request");
@@ -114,6 +116,7 @@ Task<> serve_keeper(linux::Loop& loop, int line, DescriptorStore& store,
     }
     if (!done) LOG_WARN("refused a role's request", {"error", done.error()});
     alive = co_await tell(*watch, line, done ? "ok" : "error " + done.error().describe());
+    co_await turns.after_message();
   }
 }
 
@@ -121,12 +124,12 @@ Task<> serve_keeper(linux::Loop& loop, int line, DescriptorStore& store,
 
 namespace {
 
-Result<linux::Message> wait_for_answer(int line) {
+Result<linux::Message> wait_for_answer(int line, std::chrono::milliseconds time) {
   for (;;) {
     auto message = TRY(linux::receive_message(line, kMessageBytesMax, 1));
     if (message) return std::move(*message);
     pollfd ready{.fd = line, .events = POLLIN, .revents = 0};
-    const int count = poll(&ready, 1, kAnswerWaitMs);
+    const int count = poll(&ready, 1, static_cast<int>(time.count()));
     if (count < 0 && errno != EINTR) return os_error("wait for supervisor");
     if (count == 0)
       return make_error(ErrorCode::kTimeout, "wait for supervisor", "it does not answer");
@@ -135,9 +138,22 @@ Result<linux::Message> wait_for_answer(int line) {
 
 }  // namespace
 
+Result<void> Keeper::ask(std::string_view text, std::span<const int> descriptors) {
+  if (!in_step_)
+    return make_error(ErrorCode::kUnavailable, "ask supervisor",
+                      "an earlier answer did not come; only a new process can ask again");
+  return linux::send_message(line_, text, descriptors);
+}
+
+Result<linux::Message> Keeper::next_answer() {
+  auto answer = wait_for_answer(line_, answer_time_);
+  in_step_ = answer.has_value();
+  return answer;
+}
+
 Result<void> Keeper::request(std::string_view text, std::span<const int> descriptors) {
-  TRY_VOID(linux::send_message(line_, text, descriptors));
-  const linux::Message reply = TRY(wait_for_answer(line_));
+  TRY_VOID(ask(text, descriptors));
+  const linux::Message reply = TRY(next_answer());
   if (reply.bytes == "ok") return {};
   return make_error(ErrorCode::kConflict, "ask supervisor",
                     std::string(split_word(reply.bytes).second));
@@ -156,10 +172,10 @@ Result<void> Keeper::drop(std::string_view name) {
 }
 
 Result<std::vector<Keeper::Kept>> Keeper::take_back() {
-  TRY_VOID(linux::send_message(line_, "list", {}));
+  TRY_VOID(ask("list", {}));
   std::vector<Kept> kept;
   for (;;) {
-    linux::Message message = TRY(wait_for_answer(line_));
+    linux::Message message = TRY(next_answer());
     const auto [verb, name] = split_word(message.bytes);
     if (verb == "end") return kept;
     if (verb != "item" || message.descriptors.size() != 1)

@@ -1,5 +1,6 @@
 #include "pons/roles/start.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -62,10 +63,12 @@ Result<linux::UniqueFd> write_role_start(const RoleStart& start) {
     append_line(text, std::string(kValuePrefix) + key, value);
   for (const auto& [name, descriptor] : start.descriptors) append_line(text, "descriptor", name);
 
-  linux::UniqueFd file(memfd_create("pons-role-start", MFD_CLOEXEC));
+  linux::UniqueFd file(memfd_create("pons-role-start", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) return os_error("create role settings");
   TRY_VOID(linux::write_all(file.get(), text));
   if (lseek(file.get(), 0, SEEK_SET) != 0) return os_error("rewind role settings");
+  constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+  if (fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) return os_error("seal role settings");
   return file;
 }
 
@@ -73,16 +76,20 @@ Result<RoleStart> read_role_start() {
   const linux::UniqueFd file(kStartDescriptor);
   const std::string text = TRY(linux::read_all(file.get(), kStartBytesMax));
   RoleStart start;
+  bool role_named = false;
   int next_descriptor = kFirstNamedDescriptor;
   for (const std::string_view line : split(text, '\n')) {
     if (line.empty()) continue;
     const std::string_view key = line.substr(0, line.find('='));
+    if (key.size() == line.size())
+      return make_error(ErrorCode::kInvalid, "read role settings", "a line without a value");
     const std::string value(line.substr(key.size() + 1));
     if (key == "role") {
       const auto role = find_role(value);
       if (!role)
         return make_error(ErrorCode::kInvalid, "read role settings", "unknown role " + value);
       start.role = *role;
+      role_named = true;
     } else if (key == "state_dir") {
       start.confinement.state_dir = value;
     } else if (key == "supervisor") {
@@ -104,6 +111,7 @@ Result<RoleStart> read_role_start() {
       start.values.emplace(key.substr(kValuePrefix.size()), value);
     }
   }
+  if (!role_named) return make_error(ErrorCode::kInvalid, "read role settings", "no role is named");
   return start;
 }
 

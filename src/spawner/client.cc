@@ -3,14 +3,12 @@
 #include "pons/base/id.h"
 #include "pons/base/log.h"
 #include "pons/linux/unix_socket.h"
+#include "pons/roles/channel.h"
 
 namespace pons::spawner {
 
-namespace {
-constexpr Duration kReplyTime = std::chrono::seconds(5);
-}
-
-Client::Client(linux::Loop& loop, int channel) : loop_(loop), channel_(channel), reader_(loop) {
+Client::Client(linux::Loop& loop, int channel, Duration reply_time)
+    : loop_(loop), channel_(channel), reply_time_(reply_time), reader_(loop) {
   // Random, so that a reply meant for an earlier process of the warden matches nothing.
   random_bytes(&next_id_, sizeof next_id_);
   reader_.spawn(read_replies());
@@ -27,7 +25,7 @@ Task<Result<Reply>> Client::call(RequestKind kind, std::uint64_t argument) {
   Pending mine(loop_);
   const Registration registration{pending_, request.id};
   pending_.emplace(request.id, &mine);
-  if (co_await mine.answered.wait(loop_.now() + kReplyTime) == linux::Wait::kTimeout)
+  if (co_await mine.answered.wait(loop_.now() + reply_time_) == linux::Wait::kTimeout)
     co_return make_error(ErrorCode::kTimeout, "ask spawner", "it does not answer");
   if (mine.reply->status != Status::kDone)
     co_return make_error(ErrorCode::kInvalid, "ask spawner", "it refused the request");
@@ -37,8 +35,9 @@ Task<Result<Reply>> Client::call(RequestKind kind, std::uint64_t argument) {
 Task<> Client::read_replies() {
   auto watch = linux::Watch::create(loop_, channel_);
   CHECK(watch.has_value());
+  roles::FairTurns turns(loop_);
   for (;;) {
-    auto message = linux::receive_message(channel_, sizeof(Reply), 0);
+    auto message = roles::receive_from_role(channel_, sizeof(Reply), 0);
     if (!message && message.error().code == ErrorCode::kUnavailable) co_return;
     if (message && !*message) {
       co_await watch->readable(kNever);
@@ -48,10 +47,11 @@ Task<> Client::read_replies() {
     const auto waiting = reply ? pending_.find(reply->id) : pending_.end();
     if (waiting == pending_.end()) {
       LOG_WARN("a reply of the spawner matches no call");
-      continue;
+    } else {
+      waiting->second->reply = reply;
+      waiting->second->answered.set();
     }
-    waiting->second->reply = reply;
-    waiting->second->answered.set();
+    co_await turns.after_message();
   }
 }
 

@@ -19,6 +19,7 @@ std::optional<Reply> parse_reply(std::string_view bytes) {
   if (bytes.size() != sizeof reply) return std::nullopt;
   std::memcpy(&reply, bytes.data(), sizeof reply);
   if (reply.magic != kMagic || reply.status > Status::kBadRequest) return std::nullopt;
+  if (reply.os_error < 0 || reply.os_error > kOsErrorMax) return std::nullopt;
   return reply;
 }
 

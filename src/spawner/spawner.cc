@@ -10,6 +10,7 @@
 #include "pons/linux/signals.h"
 #include "pons/linux/unix_socket.h"
 #include "pons/roles/attempts.h"
+#include "pons/roles/channel.h"
 #include "pons/roles/confinement.h"
 #include "pons/roles/keeper.h"
 #include "pons/spawner/protocol.h"
@@ -54,10 +55,12 @@ class Spawner {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
-// All requests that wait. False when the channel is over.
+// Requests that wait, a bounded number at a time: between them a signal is seen. False when the
+// channel is over.
 bool answer_waiting(const Spawner& spawner, int channel) {
-  for (;;) {
-    auto message = linux::receive_message(channel, sizeof(Request), 0);
+  constexpr int kRequestsPerTurn = 64;
+  for (int i = 0; i < kRequestsPerTurn; ++i) {
+    auto message = roles::receive_from_role(channel, sizeof(Request), 0);
     if (!message && message.error().code == ErrorCode::kUnavailable) return false;
     if (!message || (*message && !parse_request((*message)->bytes))) {
       LOG_WARN("a malformed request was dropped");
@@ -68,6 +71,7 @@ bool answer_waiting(const Spawner& spawner, int channel) {
     if (auto sent = linux::send_message(channel, bytes_of(reply), {}); !sent)
       LOG_WARN("a reply was lost: the warden does not read", {"error", sent.error()});
   }
+  return true;
 }
 
 Result<void> serve(roles::RoleStart& start) {

@@ -10,6 +10,7 @@
 
 #include "pons/base/log.h"
 #include "pons/linux/unix_socket.h"
+#include "pons/roles/channel.h"
 
 namespace pons::supervisor {
 
@@ -19,8 +20,6 @@ using linux::Wait;
 
 // A role that lived this long after it got ready did not die of its start: it is restarted at once.
 constexpr Duration kStableTime = std::chrono::seconds(10);
-constexpr std::size_t kLastLines = 20;
-constexpr std::size_t kLogLineBytesMax = 16 * 1024;
 
 Duration milliseconds(std::uint64_t count) {
   return std::chrono::milliseconds(count);
@@ -109,7 +108,9 @@ Task<> RoleProcess::run_once() {
     // Its last words are still in the pipe.
     co_await log.wait_until_empty(loop_.now() + milliseconds(200));
   }
+  log_.finish(relay_log_line);
   line_.reset();
+  child_.reset();  // its number belongs to whoever gets it next
 }
 
 Task<> RoleProcess::kill_if_not_ready(TimePoint deadline) {
@@ -122,7 +123,7 @@ Task<> RoleProcess::kill_if_not_ready(TimePoint deadline) {
 Task<> RoleProcess::relay_log(linux::UniqueFd pipe) {
   auto watch = linux::Watch::create(loop_, pipe.get());
   CHECK(watch.has_value());
-  std::string pending;
+  roles::FairTurns turns(loop_);
   char piece[4096];
   for (;;) {
     const ssize_t got = read(pipe.get(), piece, sizeof piece);
@@ -130,28 +131,20 @@ Task<> RoleProcess::relay_log(linux::UniqueFd pipe) {
       co_await watch->readable(kNever);
       continue;
     }
-    if (got > 0) pending.append(piece, static_cast<std::size_t>(got));
-    if (got <= 0 && !pending.empty()) pending += '\n';
-    std::size_t begin = 0;
-    for (std::size_t end; (end = pending.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      last_lines_.emplace_back(pending, begin, end - begin);
-      if (last_lines_.size() > kLastLines) last_lines_.pop_front();
-      relay_log_line(last_lines_.back());
-    }
-    pending.erase(0, begin);
-    if (pending.size() > kLogLineBytesMax) pending += '\n';  // cut: nobody's line fills our memory
     if (got <= 0) co_return;
+    log_.feed({piece, static_cast<std::size_t>(got)}, relay_log_line);
+    co_await turns.after_message();
   }
 }
 
 // ---- over many lives
 
-Duration RoleProcess::next_delay() const {
-  if (failures_in_a_row_ == 0) return Duration::zero();
-  const std::uint32_t doublings = std::min(failures_in_a_row_ - 1, 20U);
+Duration restart_delay(const config::SupervisorConfig& settings, std::uint32_t failures_in_a_row) {
+  if (failures_in_a_row == 0) return Duration::zero();
+  const std::uint32_t doublings = std::min(failures_in_a_row - 1, 20U);
   return milliseconds(
-      std::min<std::uint64_t>(settings_.restart_delay_max_ms,
-                              static_cast<std::uint64_t>(settings_.restart_delay_ms) << doublings));
+      std::min<std::uint64_t>(settings.restart_delay_max_ms,
+                              static_cast<std::uint64_t>(settings.restart_delay_ms) << doublings));
 }
 
 Task<std::optional<std::string>> RoleProcess::supervise() {
@@ -163,11 +156,12 @@ Task<std::optional<std::string>> RoleProcess::supervise() {
     ready_.reset();
     if (stopping_) break;
     if (!ever_ready_ && failures_in_a_row_ >= settings_.start_attempts) {
-      gave_up = fmt::format("{} failed to start {} times ({}); its last words:\n{}",
-                            roles::name_of(role_), failures_in_a_row_, last_exit_, last_words());
+      gave_up =
+          fmt::format("{} failed to start {} times ({}); its last words:\n{}",
+                      roles::name_of(role_), failures_in_a_row_, last_exit_, log_.last_words());
       break;
     }
-    const Duration delay = next_delay();
+    const Duration delay = restart_delay(settings_, failures_in_a_row_);
     LOG_WARN("a role ended; starting it again", {"role", roles::name_of(role_)},
              {"how", last_exit_}, {"delay_ms", delay.count() / 1'000'000});
     enter(State::kWaiting);
@@ -179,20 +173,18 @@ Task<std::optional<std::string>> RoleProcess::supervise() {
   co_return gave_up;
 }
 
+void RoleProcess::kill_now() {
+  if (child_) (void)child_->send_signal(SIGKILL);
+}
+
 Task<> RoleProcess::stop(TimePoint deadline) {
   stopping_ = true;
   stop_asked_.set();
   if (state_ != State::kWaiting && child_) (void)child_->send_signal(SIGTERM);
   if (co_await ended_.wait(deadline) == Wait::kReady) co_return;
   LOG_WARN("a role did not end in time and is killed", {"role", roles::name_of(role_)});
-  if (child_) (void)child_->send_signal(SIGKILL);
+  kill_now();
   co_await ended_.wait(loop_.now() + std::chrono::seconds(2));
-}
-
-std::string RoleProcess::last_words() const {
-  std::string text;
-  for (const std::string& line : last_lines_) text += fmt::format("  {}\n", line);
-  return text.empty() ? "  (it said nothing)\n" : text;
 }
 
 }  // namespace pons::supervisor

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "pons/linux/loop.h"
 #include "pons/roles/keeper.h"
 #include "pons/roles/start.h"
+#include "role_log.h"
 
 namespace pons::supervisor {
 
@@ -31,13 +31,14 @@ class RoleProcess {
   // before ever getting ready. Returns why it gave up; nothing when it was stopped.
   Task<std::optional<std::string>> supervise();
 
+  void kill_now();  // by its pidfd: reaches nobody else, and nobody when it has ended
   // Asks it to end; kills it at the deadline. supervise() returns.
   Task<> stop(TimePoint deadline);
 
   roles::Role role() const { return role_; }
   State state() const { return state_; }
-  pid_t pid() const { return child_ ? child_->pid() : 0; }
-  TimePoint since() const { return since_; }  // of the present state
+  pid_t pid() const { return child_ ? child_->pid() : 0; }  // 0: no process now
+  TimePoint since() const { return since_; }                // of the present state
   std::uint64_t restarts() const { return restarts_; }
   const std::string& last_exit() const { return last_exit_; }
   std::size_t kept_descriptors() const { return store_.items().size(); }
@@ -48,9 +49,7 @@ class RoleProcess {
   Task<> run_once();
   Task<> relay_log(linux::UniqueFd pipe);
   Task<> kill_if_not_ready(TimePoint deadline);
-  Duration next_delay() const;
   void enter(State state);
-  std::string last_words() const;
 
   linux::Loop& loop_;
   roles::Role role_;
@@ -65,7 +64,7 @@ class RoleProcess {
   std::uint32_t failures_in_a_row_ = 0;
   std::uint64_t restarts_ = 0;
   std::string last_exit_;
-  std::deque<std::string> last_lines_;
+  RoleLog log_;
   roles::DescriptorStore store_;
   std::optional<linux::ChildProcess> child_;
   linux::UniqueFd line_;
@@ -74,6 +73,9 @@ class RoleProcess {
   linux::Event stop_asked_;
   linux::Event ended_;
 };
+
+// Doubles with each failure in a row, up to the configured maximum.
+Duration restart_delay(const config::SupervisorConfig& settings, std::uint32_t failures_in_a_row);
 
 std::string_view to_string(RoleProcess::State state);
 

@@ -15,10 +15,13 @@ namespace pons::supervisor {
 
 namespace {
 
+constexpr std::string_view kElsewhere =
+    "; choose another with --state-dir, or run as a user who may write there";
+
 Result<void> create_parents(const std::string& path) {
   for (std::size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
     if (mkdir(path.substr(0, at).c_str(), 0755) != 0 && errno != EEXIST)
-      return os_error("create state directory", path.substr(0, at));
+      return os_error("create state directory", path.substr(0, at).append(kElsewhere));
   return {};
 }
 
@@ -26,9 +29,7 @@ Result<void> create_parents(const std::string& path) {
 Result<linux::UniqueFd> ensure_private_directory(const std::string& path, unsigned mode,
                                                  uid_t owner) {
   if (mkdir(path.c_str(), mode) != 0 && errno != EEXIST)
-    return os_error(
-        "create state directory",
-        path + "; choose another with --state-dir, or run as a user who may write there");
+    return os_error("create state directory", std::string(path).append(kElsewhere));
   auto directory = TRY(linux::open_file(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (fchmod(directory.get(), mode) != 0) return os_error("set rights of state directory", path);
   if (geteuid() == 0 && fchown(directory.get(), owner, owner) != 0)

@@ -226,8 +226,7 @@ Task<> Supervisor::stop_on_signal() {
       stop_asked_->set();
       // Whoever asks twice does not want to wait for the drain.
       if (received == 2)
-        for (auto& role : roles_)
-          if (role->pid() != 0) kill(role->pid(), SIGKILL);
+        for (auto& role : roles_) role->kill_now();
       continue;
     }
     co_await watch->readable(kNever);

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <functional>
-#include <memory>
+#include <optional>
 
 #include "pons/base/result.h"
 #include "pons/base/task.h"
 #include "pons/linux/fd.h"
 #include "pons/linux/loop.h"
+#include "pons/linux/unix_socket.h"
 
 namespace pons::roles {
 
@@ -15,6 +16,23 @@ namespace pons::roles {
 // the other through. So nobody needs the right to create or connect sockets, the callee knows who
 // is calling by the channel it came through, and a callee that is being restarted finds the waiting
 // connections when it is back.
+
+// As linux::receive_message, for a peer that may lie: an empty message is kInvalid. The kernel
+// reports it like the end of the stream, and nobody may look gone who is still there.
+Result<std::optional<linux::Message>> receive_from_role(int socket, std::size_t bytes_max,
+                                                        std::size_t descriptors_max);
+
+// Lets the rest of the loop have its turn after every so many messages, so that a peer who sends
+// without pause cannot keep it for itself.
+class FairTurns {
+ public:
+  explicit FairTurns(linux::Loop& loop) : loop_(loop) {}
+  Task<> after_message();
+
+ private:
+  linux::Loop& loop_;
+  int handled_ = 0;
+};
 
 // Caller's side: a connected stream socket to whoever serves the channel, now or once it is back.
 // Never blocks; kUnavailable when too many connections are waiting already.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <span>
@@ -11,6 +12,7 @@
 #include "pons/base/task.h"
 #include "pons/linux/fd.h"
 #include "pons/linux/loop.h"
+#include "pons/linux/unix_socket.h"
 
 namespace pons::roles {
 
@@ -37,10 +39,13 @@ class DescriptorStore {
 Task<> serve_keeper(linux::Loop& loop, int line, DescriptorStore& store,
                     std::function<void()> on_ready);
 
-// The role's side. Calls wait for the supervisor's word, at most a few seconds.
+// The role's side. Calls wait for the supervisor's word, at most `answer_time`. Answers come in
+// the order of the questions and bear no number, so after one that did not come every later call is
+// kUnavailable: it could take an old answer for its own.
 class Keeper {
  public:
-  explicit Keeper(int line) : line_(line) {}
+  explicit Keeper(int line, std::chrono::milliseconds answer_time = std::chrono::seconds(5))
+      : line_(line), answer_time_(answer_time) {}
 
   Result<void> say_ready();
   Result<void> put(std::string_view name, int descriptor);
@@ -52,8 +57,12 @@ class Keeper {
   Result<std::vector<Kept>> take_back();  // copies; the supervisor keeps its own
 
  private:
+  Result<void> ask(std::string_view text, std::span<const int> descriptors);
+  Result<linux::Message> next_answer();
   Result<void> request(std::string_view text, std::span<const int> descriptors);
   int line_;
+  std::chrono::milliseconds answer_time_;
+  bool in_step_ = true;
 };
 
 }  // namespace pons::roles

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "pons/base/clock.h"
 #include "pons/base/result.h"
 #include "pons/base/task.h"
 #include "pons/linux/fd.h"
@@ -15,7 +16,7 @@ namespace pons::spawner {
 // meanwhile costs them their deadline and nothing else.
 class Client {
  public:
-  Client(linux::Loop& loop, int channel);
+  Client(linux::Loop& loop, int channel, Duration reply_time = std::chrono::seconds(5));
 
   Task<Result<Reply>> call(RequestKind kind, std::uint64_t argument = 0);
 
@@ -29,6 +30,7 @@ class Client {
 
   linux::Loop& loop_;
   int channel_;
+  Duration reply_time_;
   std::uint64_t next_id_;
   std::map<std::uint64_t, Pending*> pending_;
   linux::TaskGroup reader_;

@@ -28,6 +28,8 @@ struct Request {
 
 enum class Status : std::uint32_t { kDone = 0, kBadRequest = 1 };
 
+inline constexpr std::int64_t kOsErrorMax = 4095;  // of the kernel
+
 struct Reply {
   std::uint32_t magic = kMagic;
   Status status = Status::kDone;
@@ -38,7 +40,8 @@ struct Reply {
 
 static_assert(sizeof(Request) == 24 && sizeof(Reply) == 48);
 
-// Nothing unless size, magic, version and kind are right.
+// Nothing unless size, magic, version and kind are right, or for a reply size, magic, status and
+// os_error.
 std::optional<Request> parse_request(std::string_view bytes);
 std::optional<Reply> parse_reply(std::string_view bytes);
 

@@ -1,0 +1,295 @@
+#include "pons/cli/cli.h"
+
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "host_report.h"
+#include "pons/http/server.h"
+#include "pons/linux/fd.h"
+#include "pons/linux/unix_socket.h"
+#include "pons/supervisor/supervisor.h"
+#include "terminal.h"
+
+namespace pons::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::CaptureStdout;
+using ::testing::internal::GetCapturedStderr;
+using ::testing::internal::GetCapturedStdout;
+
+struct Outcome {
+  int exit_code;
+  std::string out;
+  std::string err;
+};
+
+Outcome run_pons(std::vector<std::string> words) {
+  words.insert(words.begin(), "pons");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  CaptureStdout();
+  CaptureStderr();
+  const int exit_code = run(static_cast<int>(words.size()), argv.data());
+  std::fflush(nullptr);
+  std::string out = GetCapturedStdout();
+  return {exit_code, std::move(out), GetCapturedStderr()};
+}
+
+// An empty working directory, so that no pons.yaml of the developer counts.
+class CliTest : public ::testing::Test {
+ protected:
+  CliTest() {
+    char name[] = "/tmp/pons-cli-XXXXXX";
+    if (mkdtemp(name) == nullptr) std::abort();
+    scratch_ = name;
+    std::filesystem::current_path(scratch_);
+  }
+  ~CliTest() override {
+    std::filesystem::current_path(start_directory_);
+    std::error_code ignored;
+    std::filesystem::remove_all(scratch_, ignored);
+  }
+  void write_config(std::string_view yaml, const std::string& name = "pons.yaml") {
+    ASSERT_TRUE(linux::write_file_atomically(scratch_ + "/" + name, yaml, 0600));
+  }
+  const std::filesystem::path start_directory_ = std::filesystem::current_path();
+  std::string scratch_;
+};
+
+// ---- what reaches the terminal
+
+TEST(TerminalTest, ControlCharactersAreShownAndNotObeyed) {
+  EXPECT_EQ(printable("\x1b[2J\x07 \x7F\r\n"), "?[2J? ???");
+  EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a?b");
+  EXPECT_EQ(printable("\xC2\x9B 2J \xC2\x85"), "? 2J ?");
+  EXPECT_EQ(printable("\xC2\xA7 \xC3\xA4 \xE2\x80\xA6"), "\xC2\xA7 \xC3\xA4 \xE2\x80\xA6");
+  EXPECT_EQ(printable("\xC2"), "\xC2");
+  EXPECT_EQ(printable("two\nlines\r", LineFeeds::kKept), "two\nlines?");
+}
+
+TEST(TerminalTest, ErrorsOfManyLinesStayReadableAndHarmless) {
+  CaptureStderr();
+  print_error("last words:\n  \x1b]0;owned\x07");
+  EXPECT_EQ(GetCapturedStderr(), "pons: last words:\n  ?]0;owned?\n");
+}
+
+TEST(TerminalTest, ColumnsAreAlignedWhateverTheirTextIs) {
+  CaptureStdout();
+  print_table({{"A", "LONGER", "C"},
+               {"wide cell", {"x", Tone::kGood}, "1"},
+               {"\xE2\x80\xA6", "\x1b[2J", "2"},
+               {"short"},
+               {}});
+  EXPECT_EQ(GetCapturedStdout(),
+            "A          LONGER  C\n"
+            "wide cell  x       1\n"
+            "\xE2\x80\xA6          ?[2J    2\n"
+            "short\n"
+            "\n");
+}
+
+TEST(TerminalTest, WithoutATerminalThereAreNoColours) {
+  CaptureStdout();
+  EXPECT_EQ(paint("text", Tone::kBad), "text");
+  EXPECT_EQ(GetCapturedStdout(), "");
+}
+
+// ---- completion
+
+TEST_F(CliTest, CompletionKnowsEveryCommandAndOption) {
+  const std::string help = run_pons({"--help"}).out;
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Outcome script = run_pons({"completion", shell});
+    EXPECT_EQ(script.exit_code, 0);
+    for (const char* command :
+         {"up", "down", "status", "doctor", "config", "version", "completion"}) {
+      EXPECT_THAT(help, HasSubstr(std::string("\n  ") + command + " "));
+      EXPECT_THAT(script.out, HasSubstr(std::string(" ") + command)) << shell;
+    }
+    for (const char* option : {"config", "state-dir", "json", "listen"})
+      EXPECT_THAT(script.out, HasSubstr(option)) << shell;
+  }
+  EXPECT_THAT(run_pons({"completion", "bash"}).out, HasSubstr("complete -F _pons pons\n"));
+  EXPECT_THAT(run_pons({"completion", "zsh"}).out, HasSubstr("bashcompinit"));
+  const Outcome unknown = run_pons({"completion", "tcsh"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_EQ(unknown.out, "");
+}
+
+// Bash itself completes, so that a quoting mistake shows.
+TEST_F(CliTest, BashOffersWhatTheScriptSays) {
+  write_config(run_pons({"completion", "bash"}).out, "script");
+  write_config(
+      "source ./script\n"
+      "COMP_WORDS=(pons st); COMP_CWORD=1; _pons; echo \"${COMPREPLY[*]}\" > first\n"
+      "COMP_WORDS=(pons down --js); COMP_CWORD=2; _pons; echo \"${COMPREPLY[*]}\" > second\n",
+      "try");
+  ASSERT_EQ(std::system("bash --norc ./try"), 0);
+  EXPECT_EQ(linux::read_file("first").value_or(""), "status\n");
+  EXPECT_EQ(linux::read_file("second").value_or(""), "--json\n");
+}
+
+// ---- usage
+
+TEST_F(CliTest, AMistypedCommandGetsASuggestionAndTheCodeForWrongUsage) {
+  const Outcome mistyped = run_pons({"stauts"});
+  EXPECT_EQ(mistyped.exit_code, 2);
+  EXPECT_THAT(mistyped.err, HasSubstr("did you mean \"status\"?"));
+  const Outcome hopeless = run_pons({"\x1b[2Jxxxxxxxxxx"});
+  EXPECT_EQ(hopeless.exit_code, 2);
+  EXPECT_THAT(hopeless.err, AllOf(HasSubstr("--help"), Not(HasSubstr("\x1b"))));
+  EXPECT_EQ(run_pons({}).exit_code, 2);
+  EXPECT_EQ(run_pons({"status", "--no-such-option"}).exit_code, 2);
+  EXPECT_EQ(run_pons({"--version"}).exit_code, 0);
+}
+
+TEST_F(CliTest, WithoutARunningPonsTheAdviceIsToStartOne) {
+  for (const char* command : {"status", "down"}) {
+    const Outcome outcome = run_pons({command, "--state-dir", scratch_ + "/none"});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("not running"), HasSubstr("pons up")));
+  }
+}
+
+// ---- configuration
+
+TEST_F(CliTest, OptionsOverrideTheFileAndTheFileTheDefaults) {
+  write_config("state_dir: /srv/from-file\nlisten: 127.0.0.1:1111\n");
+  const auto plain = load_config({});
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->config.state_dir, "/srv/from-file");
+  EXPECT_EQ(plain->config.listen.port, 1111);
+  const auto overridden = load_config({.state_dir = "/srv/option", .listen = "[::1]:2222"});
+  ASSERT_TRUE(overridden);
+  EXPECT_EQ(overridden->config.state_dir, "/srv/option");
+  EXPECT_EQ(overridden->config.listen.address, "::1");
+  EXPECT_EQ(overridden->config.listen.port, 2222);
+  const auto half = load_config({.listen = "127.0.0.1:3333"});
+  ASSERT_TRUE(half);
+  EXPECT_EQ(half->config.state_dir, "/srv/from-file");
+}
+
+TEST_F(CliTest, AFileThatIsNamedIsTheOnlyOneRead) {
+  write_config("state_dir: /srv/default-place\n");
+  write_config("listen: 127.0.0.1:4444\n", "other.yaml");
+  const auto loaded = load_config({.config_file = "other.yaml"});
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->config.listen.port, 4444);
+  EXPECT_NE(loaded->config.state_dir, "/srv/default-place");
+  CaptureStderr();
+  EXPECT_FALSE(load_config({.config_file = "missing.yaml"}));
+  EXPECT_THAT(GetCapturedStderr(), HasSubstr("missing.yaml"));
+}
+
+TEST_F(CliTest, OverridesGoThroughTheChecksOfTheFile) {
+  const Common wrong[] = {
+      {.state_dir = "relative"},    {.state_dir = "/with\nline"},
+      {.state_dir = "/a/../b"},     {.state_dir = "/x\nlisten: evil"},
+      {.listen = "nonsense"},       {.listen = "127.0.0.1:99999"},
+      {.listen = "example.com:80"}, {.state_dir = "/bad-\xFF"},
+      {.listen = "\xC3\x28:1"},
+  };
+  for (const Common& common : wrong) {
+    CaptureStderr();
+    EXPECT_FALSE(load_config(common)) << common.state_dir << common.listen;
+    EXPECT_NE(GetCapturedStderr(), "");
+  }
+}
+
+TEST_F(CliTest, ABrokenFileStopsEveryCommand) {
+  write_config("lisen: 127.0.0.1:1\n");
+  for (const char* command : {"up", "down", "status", "doctor"}) {
+    const Outcome outcome = run_pons({command});
+    EXPECT_EQ(outcome.exit_code, 1) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("did you mean \"listen\"?")) << command;
+  }
+}
+
+// ---- answers of a Pons that is in an attacker's hands
+
+class HostileAnswerTest : public CliTest {
+ protected:
+  // What `words` do when the supervisor answers everything with this.
+  Outcome run_against(int status, const std::string& body, std::vector<std::string> words) {
+    std::filesystem::create_directory(scratch_ + "/run");
+    auto loop = std::move(*linux::Loop::create());
+    http::Server server(*loop, {}, [&](http::Exchange& exchange) -> Task<> {
+      return answer(exchange, status, body);
+    });
+    EXPECT_TRUE(server.listen(std::move(*linux::listen_unix(
+                                  supervisor::control_socket_path(scratch_, "supervisor"), 0600)),
+                              "operator"));
+    std::thread thread([&] { loop->run(); });
+    words.insert(words.end(), {"--state-dir", scratch_});
+    Outcome outcome = run_pons(std::move(words));
+    loop->stop();
+    thread.join();
+    return outcome;
+  }
+
+ private:
+  static Task<> answer(http::Exchange& exchange, int status, std::string body) {
+    exchange.respond({.status = status, .body = std::move(body)});
+    co_return;
+  }
+};
+
+TEST_F(HostileAnswerTest, AnUnexpectedShapeIsAnErrorAndNotTheEndOfTheProgram) {
+  for (const char* body : {"[]", "{}", "null", "{\"roles\":7}", "{\"ready\":\"yes\"}",
+                           "{\"roles\":[[]],\"ready\":true}", "{\"roles\":[{\"pid\":\"x\"}]}",
+                           "not json", "", "{\"roles\":{},\"version\":[]}"}) {
+    const Outcome outcome = run_against(200, body, {"status"});
+    EXPECT_EQ(outcome.exit_code, 1) << body;
+    EXPECT_NE(outcome.err, "") << body;
+  }
+}
+
+TEST_F(HostileAnswerTest, ARefusalOfAnyShapeIsShown) {
+  for (const char* body : {"{\"error\":\"text\"}", "{\"error\":{\"message\":7}}", "{\"error\":[]}",
+                           "[1]", "{\"error\":{\"message\":\"\\u001b[2J\"}}"}) {
+    const Outcome outcome = run_against(500, body, {"status"});
+    EXPECT_EQ(outcome.exit_code, 1) << body;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("pons: "), Not(HasSubstr("\x1b")))) << body;
+  }
+  EXPECT_THAT(run_against(403, "{\"error\":{\"message\":\"not you\"}}", {"status"}).err,
+              HasSubstr("not you"));
+}
+
+TEST_F(HostileAnswerTest, TerminalSequencesInAStatusAreNotObeyed) {
+  const Outcome outcome = run_against(
+      200,
+      R"({"version":"\u001b[2J","ready":true,"listen":"\u001b]0;x\u0007","state_dir":"/x\r",)"
+      R"("roles":[{"role":"\u001b[31m","state":"ready","last_exit":"\u009b2J"}]})",
+      {"status"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\xC2\x9B"))));
+}
+
+TEST(HostReportTest, WhatIsFatalIsSaidWithItsCost) {
+  const HostReport report = examine_host();
+  ASSERT_FALSE(report.findings.empty());
+  bool fatal = false;
+  for (const HostFinding& finding : report.findings) {
+    EXPECT_FALSE(finding.name.empty() || finding.found.empty());
+    EXPECT_EQ(finding.cost.empty(), finding.grade == HostFinding::Grade::kGood) << finding.name;
+    fatal |= finding.grade == HostFinding::Grade::kFatal;
+  }
+  EXPECT_EQ(report.sufficient, !fatal);
+  EXPECT_EQ(to_json(report).size(), report.findings.size());
+}
+
+}  // namespace
+}  // namespace pons::cli
