@@ -33,11 +33,13 @@ class RoleProcess {
 
   // Asks it to end; kills it at the deadline. supervise() returns.
   Task<> stop(TimePoint deadline);
+  // Kills it without asking and lets no other follow. supervise() returns.
+  void end_now();
 
   roles::Role role() const { return role_; }
   State state() const { return state_; }
-  pid_t pid() const { return child_ ? child_->pid() : 0; }
-  TimePoint since() const { return since_; }  // of the present state
+  pid_t pid() const { return child_ ? child_->pid() : 0; }  // 0 while none runs
+  TimePoint since() const { return since_; }                // of the present state
   std::uint64_t restarts() const { return restarts_; }
   const std::string& last_exit() const { return last_exit_; }
   std::size_t kept_descriptors() const { return store_.items().size(); }
@@ -45,7 +47,8 @@ class RoleProcess {
 
  private:
   Result<void> start();
-  Task<> run_once();
+  Task<Duration> run_once();
+  Task<linux::ExitStatus> wait_for_exit();
   Task<> relay_log(linux::UniqueFd pipe);
   Task<> kill_if_not_ready(TimePoint deadline);
   Duration next_delay() const;
