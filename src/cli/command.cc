@@ -91,6 +91,7 @@ std::optional<config::LoadedConfig> load_config(const Common& common) {
   }
   if (!common.state_dir.empty()) loaded->config.state_dir = overridden->config.state_dir;
   if (!common.listen.empty()) loaded->config.listen = overridden->config.listen;
+  if (file.empty()) loaded->file.clear();  // only messages need a name for what is no file
   print(loaded->warnings, "warning: ");
   return std::move(*loaded);
 }

@@ -1,3 +1,5 @@
+#include <set>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -24,16 +26,33 @@ void collect(const CLI::App& app, const std::string& path,
     collect(*sub, path + " " + sub->get_name(), table);
 }
 
+// The options of this command and of those below it whose next word is their value.
+void collect_options_with_value(const CLI::App& app, std::set<std::string>& names) {
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() > 0)
+      for (const std::string& name : option->get_lnames()) names.insert("--" + name);
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    collect_options_with_value(*sub, names);
+}
+
 std::string bash_script(const CLI::App& root) {
   std::vector<std::pair<std::string, std::string>> table;
   collect(root, "pons", table);
+  std::set<std::string> options_with_value;
+  collect_options_with_value(root, options_with_value);
   std::string script =
       "# bash completion for pons: source <(pons completion bash)\n"
       "_pons() {\n"
       "  local path=pons word words i\n"
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
       "    word=${COMP_WORDS[i]}\n"
-      "    [[ $word == -* ]] || path+=\" $word\"\n"
+      "    case $word in\n"
+      "      " +
+      fmt::format("{}", fmt::join(options_with_value, "|")) +
+      ") ((i++)) ;;\n"
+      "      -*) ;;\n"
+      "      *) path+=\" $word\" ;;\n"
+      "    esac\n"
       "  done\n"
       "  case ${COMP_WORDS[COMP_CWORD-1]} in\n"
       "    --config) COMPREPLY=($(compgen -f -- \"${COMP_WORDS[COMP_CWORD]}\")); return ;;\n"

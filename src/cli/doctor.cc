@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -32,26 +33,35 @@ Result<Json> test_roles(const std::string& state_dir) {
   return reports;
 }
 
-// A Pons that lives only for the examination, on a state directory of its own.
+// A Pons that lives only for the examination, on a state directory of its own. Stays where it was
+// made: its destructor ends the process and removes the directory, which must happen once.
 class TrialInstance {
  public:
-  static Result<TrialInstance> start() {
+  // With the configuration that `pons up` would use here, but for where it keeps and listens.
+  static Result<std::unique_ptr<TrialInstance>> start(const std::string& config_file) {
     char pattern[] = "/tmp/pons-doctor-XXXXXX";
     if (mkdtemp(pattern) == nullptr) return os_error("create trial state directory");
-    TrialInstance trial(pattern);
+    std::unique_ptr<TrialInstance> trial(new TrialInstance(pattern));
     linux::ChildOptions options{
-        .argv = {"pons", "up", "--state-dir", trial.state_dir_, "--listen", "127.0.0.1:0"}};
+        .argv = {"pons", "up", "--state-dir", trial->state_dir_, "--listen", "127.0.0.1:0"}};
+    if (!config_file.empty()) options.argv.insert(options.argv.end(), {"--config", config_file});
+    // The configuration may name variables; the service manager hears of the real Pons only.
+    for (char** entry = environ; *entry != nullptr; ++entry)
+      if (!std::string_view(*entry).starts_with("NOTIFY_SOCKET="))
+        options.environment.emplace_back(*entry);
     options.descriptors = {{STDERR_FILENO, STDERR_FILENO}};
-    trial.process_.emplace(TRY(linux::ChildProcess::spawn("/proc/self/exe", options)));
-    TRY_VOID(trial.wait_until_ready());
+    trial->process_.emplace(TRY(linux::ChildProcess::spawn("/proc/self/exe", options)));
+    TRY_VOID(trial->wait_until_ready());
     return trial;
   }
-  TrialInstance(TrialInstance&& other) noexcept = default;
+  TrialInstance(const TrialInstance&) = delete;
+  TrialInstance& operator=(const TrialInstance&) = delete;
   ~TrialInstance() {
-    if (!process_) return;
-    (void)process_->send_signal(SIGTERM);
-    process_->wait_until(std::chrono::steady_clock::now() + std::chrono::seconds(12));
-    process_.reset();
+    if (process_) {
+      (void)process_->send_signal(SIGTERM);
+      process_->wait_until(std::chrono::steady_clock::now() + std::chrono::seconds(12));
+      process_.reset();
+    }
     std::error_code ignored;
     std::filesystem::remove_all(state_dir_, ignored);
   }
@@ -78,11 +88,12 @@ class TrialInstance {
   std::optional<linux::ChildProcess> process_;
 };
 
-Result<Json> examine_roles(const std::string& state_dir, bool& running) {
+Result<Json> examine_roles(const config::LoadedConfig& loaded, bool& running) {
+  const std::string& state_dir = loaded.config.state_dir;
   running = ask(state_dir, "supervisor", "GET", "/status").has_value();
   if (running) return test_roles(state_dir);
-  const TrialInstance trial = TRY(TrialInstance::start());
-  return test_roles(trial.state_dir());
+  const auto trial = TRY(TrialInstance::start(loaded.file));
+  return test_roles(trial->state_dir());
 }
 
 void print_roles(const Json& reports) {
@@ -107,7 +118,7 @@ int run_doctor(const Common& common) {
   if (!loaded) return 1;
   const HostReport host = examine_host();
   bool running = false;
-  const auto reports = examine_roles(loaded->config.state_dir, running);
+  const auto reports = examine_roles(*loaded, running);
   const bool confined = reports && std::ranges::all_of(*reports, [](const Json& report) {
                           return report.value("holds", false);
                         });

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -139,6 +141,18 @@ int find_route(const Profile&, const Context&) {
                            sizeof documentation_address));
 }
 
+// The kernel answers this question on a socket of any family, so it can be asked where no other
+// than a Unix pair can be had. An empty namespace has not even the loopback address.
+int find_address(const Profile&, const Context&) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  const UniqueFd one(ends[0]), other(ends[1]);
+  ifreq entries[8];
+  ifconf list{.ifc_len = sizeof entries, .ifc_ifcu = {.ifcu_req = entries}};
+  if (ioctl(one.get(), SIOCGIFCONF, &list) != 0) return errno;
+  return list.ifc_len == 0 ? ENETDOWN : 0;
+}
+
 // ---- files
 
 int read_passwords(const Profile&, const Context&) {
@@ -193,8 +207,10 @@ int become_root(const Profile&, const Context&) {
 int hold_capability(const Profile& profile, const Context&) {
   const auto held = linux::current_capabilities();
   if (!held) return EPERM;
-  const auto all =
-      held->effective | held->permitted | held->inheritable | held->bounding | held->ambient;
+  auto all = held->effective | held->permitted | held->inheritable | held->ambient;
+  // The bounding set is what execve may give, and with no_new_privs it gives nothing. Without root
+  // it cannot be emptied.
+  if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) all |= held->bounding;
   return (all & ~profile.capabilities) == 0 ? EPERM : 0;
 }
 
@@ -315,6 +331,10 @@ constexpr Attempt kForOfflineRoles[] = {
     {"ipv6_socket", "cannot create an internet socket (IPv6)", make_ipv6_socket},
 };
 
+constexpr Attempt kForIsolatedRoles[] = {
+    {"network_address", "sees no address of the host's network", find_address},
+};
+
 constexpr Attempt kForOnlineRoles[] = {
     {"internet", "can create an internet socket, which is its work", make_ipv4_socket, kWork},
 };
@@ -342,6 +362,7 @@ std::vector<const Attempt*> attempts_for(const Profile& profile) {
   };
   const bool filtered = !profile.syscalls.empty();
   add(kForEveryRole);
+  if (profile.network == Network::kEmptyNamespace) add(kForIsolatedRoles);
   if (!filtered) {
     add(kForSpawner);
     return attempts;

@@ -81,43 +81,56 @@ Result<void> RoleProcess::start() {
   return {};
 }
 
-// From start to death.
-Task<> RoleProcess::run_once() {
+// From start to death. Returns how long it was ready.
+Task<Duration> RoleProcess::run_once() {
   enter(State::kStarting);
   ready_.reset();
   if (auto started = start(); !started) {
     last_exit_ = started.error().describe();
     LOG_ERROR("cannot start a role", {"role", roles::name_of(role_)}, {"error", started.error()});
-    co_return;
+    enter(State::kWaiting);
+    co_return Duration::zero();
   }
-  auto exit_watch = linux::Watch::create(loop_, child_->pidfd());
-  CHECK(exit_watch.has_value());
+  Duration ready_time{};
   {
     linux::TaskGroup life(loop_);
     linux::TaskGroup log(loop_);
     log.spawn(relay_log(std::move(log_pipe_)));
     life.spawn(kill_if_not_ready(loop_.now() + std::chrono::seconds(settings_.ready_seconds)));
     life.spawn(roles::serve_keeper(loop_, line_.get(), store_, [this] {
+      if (state_ != State::kStarting) return;  // the word of a process that has died since
       ever_ready_ = true;
       enter(State::kReady);
       ready_.set();
     }));
-    std::optional<linux::ExitStatus> status;
-    while (!(status = child_->try_wait())) co_await exit_watch->readable(kNever);
-    last_exit_ = status->describe();
+    last_exit_ = (co_await wait_for_exit()).describe();
+    if (state_ == State::kReady) ready_time = loop_.now() - since_;
+    ready_.reset();
+    enter(State::kWaiting);
     // Its last words are still in the pipe.
     co_await log.wait_until_empty(loop_.now() + milliseconds(200));
   }
   log_.finish(relay_log_line);
   line_.reset();
-  child_.reset();  // its number belongs to whoever gets it next
+  co_return ready_time;
+}
+
+Task<linux::ExitStatus> RoleProcess::wait_for_exit() {
+  std::optional<linux::ExitStatus> status;
+  {
+    auto watch = linux::Watch::create(loop_, child_->pidfd());
+    CHECK(watch.has_value());
+    while (!(status = child_->try_wait())) co_await watch->readable(kNever);
+  }
+  child_.reset();
+  co_return *status;
 }
 
 Task<> RoleProcess::kill_if_not_ready(TimePoint deadline) {
   if (co_await ready_.wait(deadline) == Wait::kReady) co_return;
   LOG_ERROR("a role did not get ready in time", {"role", roles::name_of(role_)},
             {"seconds", settings_.ready_seconds});
-  (void)child_->send_signal(SIGKILL);
+  if (child_) (void)child_->send_signal(SIGKILL);
 }
 
 Task<> RoleProcess::relay_log(linux::UniqueFd pipe) {
@@ -150,10 +163,8 @@ Duration restart_delay(const config::SupervisorConfig& settings, std::uint32_t f
 Task<std::optional<std::string>> RoleProcess::supervise() {
   std::optional<std::string> gave_up;
   while (!stopping_ && !gave_up) {
-    co_await run_once();
-    const bool stable = state_ == State::kReady && loop_.now() - since_ >= kStableTime;
-    failures_in_a_row_ = stable ? 0 : failures_in_a_row_ + 1;
-    ready_.reset();
+    const Duration ready_time = co_await run_once();
+    failures_in_a_row_ = ready_time >= kStableTime ? 0 : failures_in_a_row_ + 1;
     if (stopping_) break;
     if (!ever_ready_ && failures_in_a_row_ >= settings_.start_attempts) {
       gave_up =
@@ -164,7 +175,6 @@ Task<std::optional<std::string>> RoleProcess::supervise() {
     const Duration delay = restart_delay(settings_, failures_in_a_row_);
     LOG_WARN("a role ended; starting it again", {"role", roles::name_of(role_)},
              {"how", last_exit_}, {"delay_ms", delay.count() / 1'000'000});
-    enter(State::kWaiting);
     co_await stop_asked_.wait(loop_.now() + delay);
     ++restarts_;
   }
@@ -173,18 +183,20 @@ Task<std::optional<std::string>> RoleProcess::supervise() {
   co_return gave_up;
 }
 
-void RoleProcess::kill_now() {
-  if (child_) (void)child_->send_signal(SIGKILL);
-}
-
 Task<> RoleProcess::stop(TimePoint deadline) {
   stopping_ = true;
   stop_asked_.set();
-  if (state_ != State::kWaiting && child_) (void)child_->send_signal(SIGTERM);
+  if (child_) (void)child_->send_signal(SIGTERM);
   if (co_await ended_.wait(deadline) == Wait::kReady) co_return;
   LOG_WARN("a role did not end in time and is killed", {"role", roles::name_of(role_)});
-  kill_now();
+  end_now();
   co_await ended_.wait(loop_.now() + std::chrono::seconds(2));
+}
+
+void RoleProcess::end_now() {
+  stopping_ = true;
+  stop_asked_.set();
+  if (child_) (void)child_->send_signal(SIGKILL);
 }
 
 }  // namespace pons::supervisor

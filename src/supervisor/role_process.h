@@ -31,13 +31,14 @@ class RoleProcess {
   // before ever getting ready. Returns why it gave up; nothing when it was stopped.
   Task<std::optional<std::string>> supervise();
 
-  void kill_now();  // by its pidfd: reaches nobody else, and nobody when it has ended
   // Asks it to end; kills it at the deadline. supervise() returns.
   Task<> stop(TimePoint deadline);
+  // Kills it without asking and lets no other follow. supervise() returns.
+  void end_now();
 
   roles::Role role() const { return role_; }
   State state() const { return state_; }
-  pid_t pid() const { return child_ ? child_->pid() : 0; }  // 0: no process now
+  pid_t pid() const { return child_ ? child_->pid() : 0; }  // 0 while none runs
   TimePoint since() const { return since_; }                // of the present state
   std::uint64_t restarts() const { return restarts_; }
   const std::string& last_exit() const { return last_exit_; }
@@ -46,7 +47,8 @@ class RoleProcess {
 
  private:
   Result<void> start();
-  Task<> run_once();
+  Task<Duration> run_once();
+  Task<linux::ExitStatus> wait_for_exit();
   Task<> relay_log(linux::UniqueFd pipe);
   Task<> kill_if_not_ready(TimePoint deadline);
   void enter(State state);

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -60,7 +61,9 @@ class Supervisor {
   Task<> announce_when_ready();
   Task<> stop_on_signal();
   Task<> stop_all();
+  void remove_control_sockets();
   void print_banner();
+  bool all_ready() const;
   Task<> answer_status(http::Exchange& exchange);
   Task<> answer_down(http::Exchange& exchange);
 
@@ -79,7 +82,6 @@ class Supervisor {
   std::vector<std::unique_ptr<RoleProcess>> roles_;
   std::optional<std::string> failure_;
   std::optional<linux::Event> stop_asked_;
-  bool ready_ = false;
 };
 
 Result<config::ListenAddress> bound_address(const linux::UniqueFd& listener,
@@ -212,7 +214,6 @@ Task<> Supervisor::supervise(RoleProcess& role) {
 
 Task<> Supervisor::announce_when_ready() {
   for (auto& role : roles_) co_await role->ready().wait(kNever);
-  ready_ = true;
   linux::notify_supervisor(fmt::format("READY=1\nSTATUS=listening on {}", listening_on_.text()));
   print_banner();
 }
@@ -226,7 +227,7 @@ Task<> Supervisor::stop_on_signal() {
       stop_asked_->set();
       // Whoever asks twice does not want to wait for the drain.
       if (received == 2)
-        for (auto& role : roles_) role->kill_now();
+        for (auto& role : roles_) role->end_now();
       continue;
     }
     co_await watch->readable(kNever);
@@ -238,9 +239,20 @@ Task<> Supervisor::stop_all() {
   constexpr std::array kOrder = {Role::kFront,  Role::kBrain,  Role::kGateway,
                                  Role::kEgress, Role::kWarden, Role::kSpawner};
   linux::notify_supervisor("STOPPING=1");
+  // The front closes its own copy when it drains; with both gone the kernel refuses new clients
+  // instead of letting them wait for an answer that never comes.
+  public_listener_.reset();
   const TimePoint deadline = loop_->now() + std::chrono::seconds(config_.supervisor.drain_seconds);
   for (const Role role : kOrder) co_await roles_[static_cast<std::size_t>(role)]->stop(deadline);
   co_await control_->drain(loop_->now() + std::chrono::milliseconds(500));
+  remove_control_sockets();
+}
+
+// Nobody else makes sockets here while this process holds the lock of the state directory.
+void Supervisor::remove_control_sockets() {
+  unlink(control_socket_path(state_dir_.path(), "supervisor").c_str());
+  for (const Role role : control_listeners_ | std::views::keys)
+    unlink(control_socket_path(state_dir_.path(), roles::name_of(role)).c_str());
 }
 
 void Supervisor::print_banner() {
@@ -260,6 +272,11 @@ void Supervisor::print_banner() {
 
 // ---- what the operator asks
 
+bool Supervisor::all_ready() const {
+  return std::ranges::all_of(
+      roles_, [](const auto& role) { return role->state() == RoleProcess::State::kReady; });
+}
+
 Task<> Supervisor::answer_status(http::Exchange& exchange) {
   const auto milliseconds_since = [this](TimePoint when) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(loop_->now() - when).count();
@@ -276,7 +293,7 @@ Task<> Supervisor::answer_status(http::Exchange& exchange) {
                     {"last_exit", role->last_exit()}});
   }
   exchange.respond({.body = dump_json({{"version", version()},
-                                       {"ready", ready_},
+                                       {"ready", all_ready()},
                                        {"pid", getpid()},
                                        {"uptime_ms", milliseconds_since(started_)},
                                        {"rss_bytes", linux::resident_bytes(getpid()).value_or(0)},
