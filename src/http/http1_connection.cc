@@ -278,6 +278,7 @@ void Http1Connection::respond(Response response) {
 void Http1Connection::refuse(int status, std::string_view reason) {
   close_after_ = true;
   head_.clear();
+  reply_ = Reply::kNone;  // the last exchange's answer is out
   respond(error_response(status, "invalid_request", reason));
 }
 
