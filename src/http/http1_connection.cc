@@ -114,14 +114,16 @@ void Http1Connection::begin_exchange(std::size_t head_bytes) {
   if (head_.framing == BodyFraming::kChunked) chunks_.reset();
 }
 
+// Afterwards there is an answer, whatever the handler did.
 Task<> Http1Connection::handle() {
   try {
     co_await server_.handler_(*this);
   } catch (const std::exception& exception) {
     LOG_ERROR("a handler failed", {"path", head_.path()}, {"what", exception.what()});
-    if (reply_ == Reply::kStreaming) abort();
+  } catch (...) {
+    LOG_ERROR("a handler failed", {"path", head_.path()}, {"what", "not a std::exception"});
   }
-  if (reply_ == Reply::kStreaming && !co_await finish()) abort();
+  if (reply_ == Reply::kStreaming) abort();  // not finished: it must not look complete
   if (reply_ == Reply::kNone)
     respond(error_response(500, "internal", "the server failed to answer; its log says why"));
 }
