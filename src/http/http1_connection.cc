@@ -163,7 +163,9 @@ void Http1Connection::drop_consumed() {
 Task<Result<std::string_view>> Http1Connection::read_body() {
   if (body_broken_)
     co_return make_error(ErrorCode::kInvalid, "read request body", "the body is broken");
-  if (std::exchange(continue_wanted_, false) && !body_done_) {
+  if (head_.framing == BodyFraming::kLength && head_.content_length > server_.limits_.body_bytes)
+    co_return refuse_body();
+  if (std::exchange(continue_wanted_, false) && !body_done_ && reply_ == Reply::kNone) {
     output_ += "HTTP/1.1 100 Continue\r\n\r\n";
     if (!co_await flush())
       co_return make_error(ErrorCode::kUnavailable, "read request body", "the client left");
@@ -203,20 +205,20 @@ Result<std::string_view> Http1Connection::take_body_piece() {
     piece = step.payload;
   }
   body_taken_ += piece.size();
-  if (body_taken_ > server_.limits_.body_bytes) {
-    body_broken_ = true;
-    return make_error(ErrorCode::kLimit, "read request body",
-                      fmt::format("the body is larger than {} bytes", server_.limits_.body_bytes));
-  }
+  if (body_taken_ > server_.limits_.body_bytes) return refuse_body();
   return piece;
+}
+
+Error Http1Connection::refuse_body() {
+  body_broken_ = true;
+  return make_error(ErrorCode::kLimit, "read request body",
+                    fmt::format("the body is larger than {} bytes", server_.limits_.body_bytes));
 }
 
 // False when the connection cannot be used for another request.
 Task<bool> Http1Connection::skip_rest_of_body() {
   if (body_broken_) co_return false;
   if (body_done_) co_return true;
-  // A client still waiting for "100 Continue" sends the body or not: only closing is unambiguous.
-  if (continue_wanted_) co_return false;
   std::size_t skipped = 0;
   while (!body_done_) {
     const auto piece = co_await read_body();
@@ -235,7 +237,9 @@ Task<bool> Http1Connection::wait_for_hang_up(TimePoint deadline) {
 // ---- writing
 
 void Http1Connection::append_head(const Response& response, std::optional<std::size_t> length) {
-  if (server_.draining_ || body_broken_) close_after_ = true;
+  // A client that still waits for "100 Continue" may send the body or not: no request can follow.
+  const bool body_in_doubt = body_broken_ || (continue_wanted_ && !body_done_);
+  if (server_.draining_ || body_in_doubt) close_after_ = true;
   char number[24];
   const auto digits = [&](std::size_t value) {
     return std::string_view(number,

@@ -48,6 +48,7 @@ class Http1Connection final : public Exchange {
   Task<> linger();
   Task<Result<std::size_t>> fill(TimePoint deadline);
   Result<std::string_view> take_body_piece();
+  Error refuse_body();  // for its size
   void begin_exchange(std::size_t head_bytes);
   void drop_consumed();
   void append_head(const Response& response, std::optional<std::size_t> length);
