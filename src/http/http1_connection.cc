@@ -41,7 +41,8 @@ Task<> Http1Connection::run() {
     if (end_ == begin_ && !co_await wait_for_request()) co_return;
     if (!co_await read_head()) break;
     co_await handle();
-    if (reply_ == Reply::kUpgraded || reply_ == Reply::kAborted) co_return;
+    if (reply_ == Reply::kUpgraded) co_return;
+    if (reply_ == Reply::kAborted) co_return cut_off();
     if (!co_await flush()) co_return;
     if (close_after_ || server_.draining_ || !co_await skip_rest_of_body()) break;
     drop_consumed();
@@ -329,6 +330,14 @@ Task<Result<void>> Http1Connection::finish() {
   if (head_.minor_version != 0 && head_.method != "HEAD") output_ += kLastChunk;
   reply_ = Reply::kFinished;
   co_return {};
+}
+
+// The connection ends inside a chunk. HTTP/1.0 has none, and its answers end with the connection:
+// only a reset tells the client that something is missing.
+void Http1Connection::cut_off() {
+  const ::linger reset{.l_onoff = 1, .l_linger = 0};
+  if (head_.minor_version == 0)
+    setsockopt(transport_->fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }
 
 // After the last answer: a close with unread input would make the kernel send a reset that can

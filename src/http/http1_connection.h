@@ -45,6 +45,7 @@ class Http1Connection final : public Exchange {
   Task<> handle();
   Task<bool> flush();
   Task<bool> skip_rest_of_body();
+  void cut_off();
   Task<> linger();
   Task<Result<std::size_t>> fill(TimePoint deadline);
   Result<std::string_view> take_body_piece();
