@@ -38,7 +38,7 @@ Http1Connection::~Http1Connection() {
 
 Task<> Http1Connection::run() {
   for (;;) {
-    if (end_ == begin_ && !co_await wait_for_request()) co_return;
+    if (end_ == begin_ && !co_await wait_for_request()) co_return transport_->shut_down_writing();
     if (!co_await read_head()) break;
     co_await handle();
     if (reply_ == Reply::kUpgraded) co_return;
@@ -52,48 +52,53 @@ Task<> Http1Connection::run() {
 
 // False when the connection is over. Idle connections keep nothing but the socket.
 Task<bool> Http1Connection::wait_for_request() {
-  if (server_.draining_) co_return false;
-  if (!drained_ || transport_->has_buffered_input()) co_return true;
-  return_buffer();
-  idle_place_ = server_.idle_.insert(server_.idle_.end(), this);
-  idle_ = true;
   const TimePoint deadline = server_.loop_.now() + server_.limits_.idle_time;
-  const Wait outcome = co_await transport_->watch().readable(deadline);
-  idle_ = false;
-  server_.idle_.erase(idle_place_);
-  co_return outcome == Wait::kReady;
+  bool may_have_input = !drained_ || transport_->has_buffered_input();
+  while (!server_.draining_) {
+    if (std::exchange(may_have_input, true)) {
+      take_buffer();
+      const IoOutcome outcome = transport_->try_read({buffer_.get(), capacity()});
+      end_ = outcome.bytes;
+      drained_ = outcome.bytes < capacity();
+      if (outcome.state == IoOutcome::State::kDone) co_return true;
+      if (outcome.state != IoOutcome::State::kWantRead) co_return false;
+    }
+    return_buffer();
+    idle_place_ = server_.idle_.insert(server_.idle_.end(), this);
+    idle_ = true;
+    const Wait outcome = co_await transport_->watch().readable(deadline);
+    idle_ = false;
+    server_.idle_.erase(idle_place_);
+    if (outcome == Wait::kTimeout) co_return false;
+  }
+  co_return false;
 }
 
 void Http1Connection::close_if_idle() {
+  if (!idle_) return;
+  transport_->shut_down_writing();
   // The waiting coroutine wakes up and reads the end of the stream.
-  if (idle_) shutdown(transport_->fd(), SHUT_RDWR);
+  shutdown(transport_->fd(), SHUT_RD);
 }
 
-// False when no exchange follows; whatever there was to answer is in output_ and was sent.
+// The first bytes are there already. False when no exchange follows; whatever there was to answer
+// was sent.
 Task<bool> Http1Connection::read_head() {
-  take_buffer();
   scanned_ = 0;
-  const TimePoint start = server_.loop_.now();
+  const TimePoint deadline = server_.loop_.now() + server_.limits_.header_time;
   for (;;) {
-    if (end_ > begin_) {
-      const HeadParse parsed = parse_request_head(unread(), scanned_, server_.limits_.head, head_);
-      if (parsed.state == HeadParse::State::kDone) {
-        begin_exchange(parsed.head_bytes);
-        co_return true;
-      }
-      if (parsed.state == HeadParse::State::kRefused) {
-        refuse(parsed.status, parsed.reason);
-        co_await flush();
-        co_return false;
-      }
+    const HeadParse parsed = parse_request_head(unread(), scanned_, server_.limits_.head, head_);
+    if (parsed.state == HeadParse::State::kDone) {
+      begin_exchange(parsed.head_bytes);
+      co_return true;
     }
-    // A connection that has not sent a byte yet is idle; one that has begun must get to the end of
-    // the head in time.
-    const bool begun = end_ > begin_;
-    const TimePoint deadline =
-        start + (begun ? server_.limits_.header_time : server_.limits_.idle_time);
+    if (parsed.state == HeadParse::State::kRefused) {
+      refuse(parsed.status, parsed.reason);
+      co_await flush();
+      co_return false;
+    }
     const auto got = co_await fill(deadline);
-    if (!got && got.error().code == ErrorCode::kTimeout && begun) {
+    if (!got && got.error().code == ErrorCode::kTimeout) {
       refuse(408, "the request's head did not arrive in time");
       co_await flush();
     }

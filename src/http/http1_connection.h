@@ -40,7 +40,7 @@ class Http1Connection final : public Exchange {
  private:
   enum class Reply : std::uint8_t { kNone, kComplete, kStreaming, kFinished, kAborted, kUpgraded };
 
-  Task<bool> wait_for_request();
+  Task<bool> wait_for_request();  // true: its first bytes are in the buffer
   Task<bool> read_head();
   Task<> handle();
   Task<bool> flush();
