@@ -32,6 +32,7 @@ Http1Connection::Http1Connection(Server& server, std::unique_ptr<Transport> tran
 Http1Connection::~Http1Connection() {
   if (idle_) server_.idle_.erase(idle_place_);
   return_buffer();
+  server_.room_.set();
 }
 
 // ---- the life of a connection
@@ -66,6 +67,7 @@ Task<bool> Http1Connection::wait_for_request() {
     return_buffer();
     idle_place_ = server_.idle_.insert(server_.idle_.end(), this);
     idle_ = true;
+    server_.room_.set();  // by eviction, if someone waits for it
     const Wait outcome = co_await transport_->watch().readable(deadline);
     idle_ = false;
     server_.idle_.erase(idle_place_);
