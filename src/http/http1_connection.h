@@ -69,7 +69,7 @@ class Http1Connection final : public Exchange {
   std::size_t floor_ = 0;  // bytes before it belong to the head at hand
   std::size_t begin_ = 0;  // unread bytes are [begin_, end_)
   std::size_t end_ = 0;
-  bool drained_ = true;  // the last read took all the socket had; more will raise an event
+  bool drained_ = false;  // the last read took all the socket had; more will raise an event
 
   RequestHead head_;
   std::size_t scanned_ = 0;
