@@ -46,7 +46,7 @@ ClientConnection::ClientConnection(linux::Loop& loop, std::unique_ptr<Transport>
 
 bool ClientConnection::is_still_quiet() {
   char byte;
-  return !transport_->watch().hung_up() && !transport_->has_buffered_input() &&
+  return !transport_->watch().hung_up() &&
          transport_->try_read({&byte, 1}).state == IoOutcome::State::kWantRead;
 }
 

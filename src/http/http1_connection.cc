@@ -32,16 +32,18 @@ Http1Connection::Http1Connection(Server& server, std::unique_ptr<Transport> tran
 Http1Connection::~Http1Connection() {
   if (idle_) server_.idle_.erase(idle_place_);
   return_buffer();
+  server_.room_.set();
 }
 
 // ---- the life of a connection
 
 Task<> Http1Connection::run() {
   for (;;) {
-    if (end_ == begin_ && !co_await wait_for_request()) co_return;
+    if (end_ == begin_ && !co_await wait_for_request()) co_return transport_->shut_down_writing();
     if (!co_await read_head()) break;
     co_await handle();
-    if (reply_ == Reply::kUpgraded || reply_ == Reply::kAborted) co_return;
+    if (reply_ == Reply::kUpgraded) co_return;
+    if (reply_ == Reply::kAborted) co_return cut_off();
     if (!co_await flush()) co_return;
     if (close_after_ || server_.draining_ || !co_await skip_rest_of_body()) break;
     drop_consumed();
@@ -51,48 +53,54 @@ Task<> Http1Connection::run() {
 
 // False when the connection is over. Idle connections keep nothing but the socket.
 Task<bool> Http1Connection::wait_for_request() {
-  if (server_.draining_) co_return false;
-  if (!drained_ || transport_->has_buffered_input()) co_return true;
-  return_buffer();
-  idle_place_ = server_.idle_.insert(server_.idle_.end(), this);
-  idle_ = true;
   const TimePoint deadline = server_.loop_.now() + server_.limits_.idle_time;
-  const Wait outcome = co_await transport_->watch().readable(deadline);
-  idle_ = false;
-  server_.idle_.erase(idle_place_);
-  co_return outcome == Wait::kReady;
+  bool may_have_input = !drained_ || transport_->has_buffered_input();
+  while (!server_.draining_) {
+    if (std::exchange(may_have_input, true)) {
+      take_buffer();
+      const IoOutcome outcome = transport_->try_read({buffer_.get(), capacity()});
+      end_ = outcome.bytes;
+      drained_ = outcome.bytes < capacity();
+      if (outcome.state == IoOutcome::State::kDone) co_return true;
+      if (outcome.state != IoOutcome::State::kWantRead) co_return false;
+    }
+    return_buffer();
+    idle_place_ = server_.idle_.insert(server_.idle_.end(), this);
+    idle_ = true;
+    server_.room_.set();  // by eviction, if someone waits for it
+    const Wait outcome = co_await transport_->watch().readable(deadline);
+    idle_ = false;
+    server_.idle_.erase(idle_place_);
+    if (outcome == Wait::kTimeout) co_return false;
+  }
+  co_return false;
 }
 
 void Http1Connection::close_if_idle() {
+  if (!idle_) return;
+  transport_->shut_down_writing();
   // The waiting coroutine wakes up and reads the end of the stream.
-  if (idle_) shutdown(transport_->fd(), SHUT_RDWR);
+  shutdown(transport_->fd(), SHUT_RD);
 }
 
-// False when no exchange follows; whatever there was to answer is in output_ and was sent.
+// The first bytes are there already. False when no exchange follows; whatever there was to answer
+// was sent.
 Task<bool> Http1Connection::read_head() {
-  take_buffer();
   scanned_ = 0;
-  const TimePoint start = server_.loop_.now();
+  const TimePoint deadline = server_.loop_.now() + server_.limits_.header_time;
   for (;;) {
-    if (end_ > begin_) {
-      const HeadParse parsed = parse_request_head(unread(), scanned_, server_.limits_.head, head_);
-      if (parsed.state == HeadParse::State::kDone) {
-        begin_exchange(parsed.head_bytes);
-        co_return true;
-      }
-      if (parsed.state == HeadParse::State::kRefused) {
-        refuse(parsed.status, parsed.reason);
-        co_await flush();
-        co_return false;
-      }
+    const HeadParse parsed = parse_request_head(unread(), scanned_, server_.limits_.head, head_);
+    if (parsed.state == HeadParse::State::kDone) {
+      begin_exchange(parsed.head_bytes);
+      co_return true;
     }
-    // A connection that has not sent a byte yet is idle; one that has begun must get to the end of
-    // the head in time.
-    const bool begun = end_ > begin_;
-    const TimePoint deadline =
-        start + (begun ? server_.limits_.header_time : server_.limits_.idle_time);
+    if (parsed.state == HeadParse::State::kRefused) {
+      refuse(parsed.status, parsed.reason);
+      co_await flush();
+      co_return false;
+    }
     const auto got = co_await fill(deadline);
-    if (!got && got.error().code == ErrorCode::kTimeout && begun) {
+    if (!got && got.error().code == ErrorCode::kTimeout) {
       refuse(408, "the request's head did not arrive in time");
       co_await flush();
     }
@@ -114,14 +122,16 @@ void Http1Connection::begin_exchange(std::size_t head_bytes) {
   if (head_.framing == BodyFraming::kChunked) chunks_.reset();
 }
 
+// Afterwards there is an answer, whatever the handler did.
 Task<> Http1Connection::handle() {
   try {
     co_await server_.handler_(*this);
   } catch (const std::exception& exception) {
     LOG_ERROR("a handler failed", {"path", head_.path()}, {"what", exception.what()});
-    if (reply_ == Reply::kStreaming) abort();
+  } catch (...) {
+    LOG_ERROR("a handler failed", {"path", head_.path()}, {"what", "not a std::exception"});
   }
-  if (reply_ == Reply::kStreaming && !co_await finish()) abort();
+  if (reply_ == Reply::kStreaming) abort();  // not finished: it must not look complete
   if (reply_ == Reply::kNone)
     respond(error_response(500, "internal", "the server failed to answer; its log says why"));
 }
@@ -161,7 +171,9 @@ void Http1Connection::drop_consumed() {
 Task<Result<std::string_view>> Http1Connection::read_body() {
   if (body_broken_)
     co_return make_error(ErrorCode::kInvalid, "read request body", "the body is broken");
-  if (std::exchange(continue_wanted_, false) && !body_done_) {
+  if (head_.framing == BodyFraming::kLength && head_.content_length > server_.limits_.body_bytes)
+    co_return refuse_body();
+  if (std::exchange(continue_wanted_, false) && !body_done_ && reply_ == Reply::kNone) {
     output_ += "HTTP/1.1 100 Continue\r\n\r\n";
     if (!co_await flush())
       co_return make_error(ErrorCode::kUnavailable, "read request body", "the client left");
@@ -201,20 +213,20 @@ Result<std::string_view> Http1Connection::take_body_piece() {
     piece = step.payload;
   }
   body_taken_ += piece.size();
-  if (body_taken_ > server_.limits_.body_bytes) {
-    body_broken_ = true;
-    return make_error(ErrorCode::kLimit, "read request body",
-                      fmt::format("the body is larger than {} bytes", server_.limits_.body_bytes));
-  }
+  if (body_taken_ > server_.limits_.body_bytes) return refuse_body();
   return piece;
+}
+
+Error Http1Connection::refuse_body() {
+  body_broken_ = true;
+  return make_error(ErrorCode::kLimit, "read request body",
+                    fmt::format("the body is larger than {} bytes", server_.limits_.body_bytes));
 }
 
 // False when the connection cannot be used for another request.
 Task<bool> Http1Connection::skip_rest_of_body() {
   if (body_broken_) co_return false;
   if (body_done_) co_return true;
-  // A client still waiting for "100 Continue" sends the body or not: only closing is unambiguous.
-  if (continue_wanted_) co_return false;
   std::size_t skipped = 0;
   while (!body_done_) {
     const auto piece = co_await read_body();
@@ -233,7 +245,9 @@ Task<bool> Http1Connection::wait_for_hang_up(TimePoint deadline) {
 // ---- writing
 
 void Http1Connection::append_head(const Response& response, std::optional<std::size_t> length) {
-  if (server_.draining_ || body_broken_) close_after_ = true;
+  // A client that still waits for "100 Continue" may send the body or not: no request can follow.
+  const bool body_in_doubt = body_broken_ || (continue_wanted_ && !body_done_);
+  if (server_.draining_ || body_in_doubt) close_after_ = true;
   char number[24];
   const auto digits = [&](std::size_t value) {
     return std::string_view(number,
@@ -278,6 +292,7 @@ void Http1Connection::respond(Response response) {
 void Http1Connection::refuse(int status, std::string_view reason) {
   close_after_ = true;
   head_.clear();
+  reply_ = Reply::kNone;  // the last exchange's answer is out
   respond(error_response(status, "invalid_request", reason));
 }
 
@@ -322,6 +337,14 @@ Task<Result<void>> Http1Connection::finish() {
   if (head_.minor_version != 0 && head_.method != "HEAD") output_ += kLastChunk;
   reply_ = Reply::kFinished;
   co_return {};
+}
+
+// The connection ends inside a chunk. HTTP/1.0 has none, and its answers end with the connection:
+// only a reset tells the client that something is missing.
+void Http1Connection::cut_off() {
+  const ::linger reset{.l_onoff = 1, .l_linger = 0};
+  if (head_.minor_version == 0)
+    setsockopt(transport_->fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }
 
 // After the last answer: a close with unread input would make the kernel send a reset that can

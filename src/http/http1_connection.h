@@ -40,14 +40,16 @@ class Http1Connection final : public Exchange {
  private:
   enum class Reply : std::uint8_t { kNone, kComplete, kStreaming, kFinished, kAborted, kUpgraded };
 
-  Task<bool> wait_for_request();
+  Task<bool> wait_for_request();  // true: its first bytes are in the buffer
   Task<bool> read_head();
   Task<> handle();
   Task<bool> flush();
   Task<bool> skip_rest_of_body();
+  void cut_off();
   Task<> linger();
   Task<Result<std::size_t>> fill(TimePoint deadline);
   Result<std::string_view> take_body_piece();
+  Error refuse_body();  // for its size
   void begin_exchange(std::size_t head_bytes);
   void drop_consumed();
   void append_head(const Response& response, std::optional<std::size_t> length);
@@ -67,7 +69,7 @@ class Http1Connection final : public Exchange {
   std::size_t floor_ = 0;  // bytes before it belong to the head at hand
   std::size_t begin_ = 0;  // unread bytes are [begin_, end_)
   std::size_t end_ = 0;
-  bool drained_ = true;  // the last read took all the socket had; more will raise an event
+  bool drained_ = false;  // the last read took all the socket had; more will raise an event
 
   RequestHead head_;
   std::size_t scanned_ = 0;

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <ctime>
@@ -23,6 +24,11 @@ std::string numeric_address(const sockaddr_storage& address) {
     inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
   }
   return text;
+}
+
+bool is_readable(int fd) {
+  pollfd state{.fd = fd, .events = POLLIN, .revents = 0};
+  return poll(&state, 1, 0) == 1;
 }
 
 }  // namespace
@@ -49,7 +55,14 @@ Result<void> Server::listen(linux::UniqueFd listener, std::string role,
 Task<> Server::accept_from(linux::UniqueFd listener, linux::Watch watch, std::string role,
                            std::shared_ptr<TlsContext> tls) {
   for (;;) {
-    co_await wait_for_room();
+    if (connections_.size() >= limits_.connections) {
+      // Nobody is evicted for a client that does not exist.
+      if (!is_readable(listener.get())) {
+        co_await watch.readable(kNever);
+        continue;
+      }
+      co_await wait_for_room();
+    }
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     linux::UniqueFd socket(accept4(listener.get(), reinterpret_cast<sockaddr*>(&address), &size,
@@ -58,11 +71,10 @@ Task<> Server::accept_from(linux::UniqueFd listener, linux::Watch watch, std::st
       connections_.spawn(greet(std::move(socket), {role, numeric_address(address)}, tls));
     } else if (errno == EAGAIN) {
       co_await watch.readable(kNever);
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+    } else if (errno != ECONNABORTED && errno != EINTR) {
       LOG_WARN("cannot accept connections", {"error", os_error("accept")});
       co_await loop_.sleep_for(std::chrono::milliseconds(100));
     }
-    // Anything else concerns only the connection that was about to be accepted.
   }
 }
 
@@ -96,11 +108,8 @@ Task<> Server::greet(linux::UniqueFd socket, Peer peer, std::shared_ptr<TlsConte
 }
 
 Task<> Server::run(std::unique_ptr<Transport> transport, Peer peer) {
-  {
-    Http1Connection connection(*this, std::move(transport), std::move(peer));
-    co_await connection.run();
-  }
-  room_.set();
+  Http1Connection connection(*this, std::move(transport), std::move(peer));
+  co_await connection.run();
 }
 
 Task<> Server::drain(TimePoint deadline) {

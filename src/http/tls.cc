@@ -53,7 +53,9 @@ class TlsTransport final : public Transport {
     std::size_t got = 0;
     ERR_clear_error();
     const int ok = SSL_read_ex(ssl_.get(), into.data(), into.size(), &got);
-    return ok == 1 ? IoOutcome{.bytes = got} : outcome_of(ok);
+    const IoOutcome outcome = ok == 1 ? IoOutcome{.bytes = got} : outcome_of(ok);
+    emptied_ = outcome.state == State::kWantRead;
+    return outcome;
   }
 
   IoOutcome try_write(std::span<const iovec> from) override {
@@ -63,7 +65,9 @@ class TlsTransport final : public Transport {
     return ok == 1 ? IoOutcome{.bytes = sent} : outcome_of(ok);
   }
 
-  bool has_buffered_input() const override { return SSL_has_pending(ssl_.get()) == 1; }
+  // One read takes at most one record. The socket may hold more of them, which came with the same
+  // event; so may it after a handshake.
+  bool has_buffered_input() const override { return !emptied_; }
 
   void shut_down_writing() override {
     ERR_clear_error();
@@ -110,6 +114,8 @@ class TlsTransport final : public Transport {
       case SSL_ERROR_SYSCALL:
         return {.state = State::kFailed, .os_error = errno != 0 ? errno : ECONNRESET};
       default:
+        if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+          return {.state = State::kFailed, .os_error = ECONNRESET};
         return {.state = State::kFailed, .os_error = EPROTO};
     }
   }
@@ -118,6 +124,7 @@ class TlsTransport final : public Transport {
   linux::Watch watch_;
   std::shared_ptr<TlsContext> context_;
   UniqueSsl ssl_;
+  bool emptied_ = false;  // the last attempt to read found nothing
 };
 
 Task<Result<std::unique_ptr<Transport>>> complete_handshake(std::unique_ptr<TlsTransport> transport,

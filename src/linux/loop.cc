@@ -171,7 +171,8 @@ void Loop::dispatch_events(int count) {
       continue;
     }
     auto* state = static_cast<Watch::State*>(event.data.ptr);
-    if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) state->hung_up = true;
+    if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) state->failed = true;
+    if (state->failed || (event.events & EPOLLRDHUP) != 0) state->hung_up = true;
     if (state->hung_up || (event.events & EPOLLIN) != 0) state->notify(Watch::kRead);
     // The reader may have destroyed the watch; the pointer is null then.
     if (event.data.ptr != nullptr && (event.events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)

@@ -38,7 +38,8 @@ struct Peer {
 
 // One request and its answer, whatever the protocol version underneath. Handlers get it by
 // reference and may use it until they return. A handler answers exactly once: respond(), or start()
-// … finish(), or accept_websocket(). One that returns without an answer gets a 500 sent for it.
+// … finish(), or accept_websocket(). One that returns without an answer gets a 500 sent for it; one
+// that returns between start() and finish() leaves its answer cut off.
 class Exchange {
  public:
   virtual ~Exchange() = default;

@@ -29,8 +29,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual IoOutcome try_read(std::span<char> into) = 0;
   virtual IoOutcome try_write(std::span<const iovec> from) = 0;
-  // Bytes that were read from the socket but not yet handed out: waiting for the socket would miss
-  // them.
+  // Bytes may be at hand whose event is past: to wait for the socket before a read found nothing
+  // would miss them.
   virtual bool has_buffered_input() const = 0;
   // Tells the peer that nothing more will come, without waiting. Reading stays possible.
   virtual void shut_down_writing() = 0;

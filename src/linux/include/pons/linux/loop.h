@@ -197,6 +197,8 @@ class Watch {
     int fd;
     bool ready[2] = {false, false};
     bool hung_up = false;  // for good: from now on reading never blocks
+    bool failed = false;   // for good: writing does not either. A peer that only closed its own
+                           // direction may still read, and not be ready to
     Waiter* waiting[2] = {nullptr, nullptr};
 
     void notify(Direction direction);
@@ -209,7 +211,10 @@ class Watch {
     ~Awaiter() {
       if (state_.waiting[direction_] == this) state_.waiting[direction_] = nullptr;
     }
-    bool await_ready() { return std::exchange(state_.ready[direction_], false) || state_.hung_up; }
+    bool await_ready() {
+      const bool over = direction_ == kRead ? state_.hung_up : state_.failed;
+      return std::exchange(state_.ready[direction_], false) || over;
+    }
     void await_suspend(std::coroutine_handle<> handle) {
       CHECK(state_.waiting[direction_] == nullptr);
       state_.waiting[direction_] = this;
