@@ -13,8 +13,8 @@ namespace pons::cli {
 namespace {
 
 bool colors_wanted() {
-  static const bool wanted = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
-  return wanted;
+  static const bool kWanted = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+  return kWanted;
 }
 
 std::string_view code_of(Tone tone) {
