@@ -12,6 +12,7 @@ namespace {
 
 using State = IoOutcome::State;
 
+// Every call says MSG_DONTWAIT: whoever handed the socket over may still hold a copy and switch it to blocking.
 class PlainTransport final : public Transport {
  public:
   PlainTransport(linux::UniqueFd socket, linux::Watch watch)
@@ -19,7 +20,7 @@ class PlainTransport final : public Transport {
 
   IoOutcome try_read(std::span<char> into) override {
     for (;;) {
-      const ssize_t got = recv(socket_.get(), into.data(), into.size(), 0);
+      const ssize_t got = recv(socket_.get(), into.data(), into.size(), MSG_DONTWAIT);
       if (got > 0) return {.bytes = static_cast<std::size_t>(got)};
       if (got == 0) return {.state = State::kEnd};
       if (errno == EAGAIN) return {.state = State::kWantRead};
@@ -31,7 +32,7 @@ class PlainTransport final : public Transport {
     // sendmsg and not writev: a peer that left must not raise SIGPIPE.
     msghdr message{.msg_iov = const_cast<iovec*>(from.data()), .msg_iovlen = from.size()};
     for (;;) {
-      const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+      const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent >= 0) return {.bytes = static_cast<std::size_t>(sent)};
       if (errno == EAGAIN) return {.state = State::kWantWrite};
       if (errno != EINTR) return {.state = State::kFailed, .os_error = errno};

@@ -220,7 +220,7 @@ TEST_F(RoleProcessTest, ARoleThatIgnoresTheRequestToEndIsKilled) {
 Task<> kill_between_lives(linux::Loop& loop, RoleProcess& role) {
   while (role.state() != RoleProcess::State::kWaiting) co_await loop.sleep_for(milliseconds(1));
   EXPECT_EQ(role.pid(), 0);
-  kill(role.pid(), SIGKILL);
+  role.end_now();
   co_await role.stop(loop.now() + std::chrono::seconds(20));
 }
 
