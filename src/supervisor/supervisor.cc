@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <ranges>
+#include <thread>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -54,7 +55,7 @@ class Supervisor {
   Supervisor(const config::Config& config, StateDir state_dir, Secret token)
       : config_(config), state_dir_(std::move(state_dir)), token_(std::move(token)) {}
   Result<void> open_sockets();
-  Result<void> open_control();
+  Result<void> open_control(linux::UniqueFd listener);
   Result<roles::RoleStart> prepare_start(Role role);
   Task<> live();
   Task<> supervise(RoleProcess& role);
@@ -95,6 +96,33 @@ Result<config::ListenAddress> bound_address(const linux::UniqueFd& listener,
   return asked;
 }
 
+// A Pons that was killed leaves its socket files, and its roles live on for the moment that the
+// kernel takes to kill them, with the same sockets and the port in their hands.
+class FormerPons {
+ public:
+  explicit FormerPons(const std::string& state_dir)
+      : patience_(was_killed(state_dir) ? kDyingTime : Duration::zero()) {}
+
+  // Listens, once the former one's roles are gone.
+  template <typename Listen>
+  Result<linux::UniqueFd> outlive(Listen listen) const {
+    for (;;) {
+      auto listener = listen();
+      const bool taken = !listener && listener.error().code == ErrorCode::kConflict;
+      if (!taken || std::chrono::steady_clock::now() - start_ >= patience_) return listener;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
+ private:
+  static constexpr Duration kDyingTime = std::chrono::seconds(3);
+  static bool was_killed(const std::string& state_dir) {
+    return access(control_socket_path(state_dir, "supervisor").c_str(), F_OK) == 0;
+  }
+  TimePoint start_ = std::chrono::steady_clock::now();
+  Duration patience_;
+};
+
 // ---- start
 
 Result<std::unique_ptr<Supervisor>> Supervisor::create(const config::Config& config) {
@@ -111,7 +139,6 @@ Result<std::unique_ptr<Supervisor>> Supervisor::create(const config::Config& con
   self->loop_ = TRY(linux::Loop::create());
   self->stop_asked_.emplace(*self->loop_);
   TRY_VOID(self->open_sockets());
-  TRY_VOID(self->open_control());
   if (geteuid() == 0) TRY_VOID(linux::keep_only_capabilities(roles::supervisor_capabilities()));
   for (const roles::Profile& profile : roles::profiles())
     self->roles_.push_back(std::make_unique<RoleProcess>(
@@ -123,19 +150,24 @@ Result<std::unique_ptr<Supervisor>> Supervisor::create(const config::Config& con
 }
 
 Result<void> Supervisor::open_sockets() {
-  public_listener_ = TRY(linux::listen_tcp(config_.listen.address, config_.listen.port));
+  const FormerPons former(state_dir_.path());
+  const auto listen_for_operator = [&](std::string_view process) {
+    return former.outlive(
+        [&] { return linux::listen_unix(control_socket_path(state_dir_.path(), process), 0600); });
+  };
+  public_listener_ = TRY(former.outlive(
+      [this] { return linux::listen_tcp(config_.listen.address, config_.listen.port); }));
   listening_on_ = TRY(bound_address(public_listener_, config_.listen));
   for (const roles::Profile& profile : roles::profiles()) {
     if (profile.role != Role::kSpawner)
-      control_listeners_[profile.role] =
-          TRY(linux::listen_unix(control_socket_path(state_dir_.path(), profile.name), 0600));
+      control_listeners_[profile.role] = TRY(listen_for_operator(profile.name));
     for (const Role callee : profile.may_dial)
       channels_.push_back({profile.role, callee, TRY(linux::create_socket_pair(SOCK_SEQPACKET))});
   }
-  return {};
+  return open_control(TRY(listen_for_operator("supervisor")));
 }
 
-Result<void> Supervisor::open_control() {
+Result<void> Supervisor::open_control(linux::UniqueFd listener) {
   const auto bind = [this](Task<> (Supervisor::*answer)(http::Exchange&)) {
     return [this, answer](http::Exchange& exchange, const http::PathValues&) {
       return (this->*answer)(exchange);
@@ -145,9 +177,7 @@ Result<void> Supervisor::open_control() {
       *loop_, http::ServerLimits{.body_bytes = 4096, .connections = 64},
       http::route({{"GET", "/status", bind(&Supervisor::answer_status)},
                    {"POST", "/down", bind(&Supervisor::answer_down)}}));
-  return control_->listen(
-      TRY(linux::listen_unix(control_socket_path(state_dir_.path(), "supervisor"), 0600)),
-      "operator");
+  return control_->listen(std::move(listener), "operator");
 }
 
 // What a role gets: copies of the sockets that are its own, and the settings it needs.
@@ -243,7 +273,11 @@ Task<> Supervisor::stop_all() {
   // instead of letting them wait for an answer that never comes.
   public_listener_.reset();
   const TimePoint deadline = loop_->now() + std::chrono::seconds(config_.supervisor.drain_seconds);
-  for (const Role role : kOrder) co_await roles_[static_cast<std::size_t>(role)]->stop(deadline);
+  // A role that has used up its time ends by itself right after, and has not used up the others'.
+  constexpr Duration kGrace = std::chrono::milliseconds(500);
+  for (const Role role : kOrder)
+    co_await roles_[static_cast<std::size_t>(role)]->stop(std::max(deadline, loop_->now()) +
+                                                          kGrace);
   co_await control_->drain(loop_->now() + std::chrono::milliseconds(500));
   remove_control_sockets();
 }

@@ -105,7 +105,7 @@ def status_line(answer):
 class Instance:
     """One `pons up`. Use PonsTestCase.start(), which also sees to its end."""
 
-    def __init__(self, case, config, binary, user, state_dir, environment, arguments):
+    def __init__(self, case, config, binary, user, state_dir, environment, listen):
         self.case = case
         self.user = user
         self.binary = binary
@@ -114,10 +114,10 @@ class Instance:
         self.output_file = tempfile.mktemp(prefix="stdout-", dir=case.directory)
         self.log_file = tempfile.mktemp(prefix="stderr-", dir=case.directory)
         self.cgroups_before = pons_cgroups()
-        command = [binary, "up", "--config", self.config_file, "--state-dir", state_dir, "--listen", "127.0.0.1:0"]
+        command = [binary, "up", "--config", self.config_file, "--state-dir", state_dir, "--listen", listen]
         with open(self.output_file, "wb") as output, open(self.log_file, "wb") as log:
             self.process = subprocess.Popen(
-                command + list(arguments),
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=log,
@@ -272,7 +272,7 @@ class PonsTestCase(unittest.TestCase):
             **self.identity(user),
         )
 
-    def launch(self, config="", binary=None, user=None, state_dir=None, environment=None, arguments=()):
+    def launch(self, config="", binary=None, user=None, state_dir=None, environment=None, listen="127.0.0.1:0"):
         """`pons up`, not yet ready. Whatever the test does, its processes are gone afterwards."""
         instance = Instance(
             self,
@@ -281,7 +281,7 @@ class PonsTestCase(unittest.TestCase):
             user,
             state_dir or f"{self.directory}/state",
             environment or {},
-            arguments,
+            listen,
         )
         self.addCleanup(instance.destroy)
         return instance

@@ -112,7 +112,7 @@ class Completion(PonsTestCase):
         script = self.run_pons("completion", "bash").stdout
         quoted = " ".join(f"'{word}'" for word in words)
         done = subprocess.run(
-            ["bash", "-c", f'{script}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _pons; echo "${{COMPREPLY[@]}}"'],
+            ["bash", "-c", f'{script}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _pons; echo "${{COMPREPLY[*]}}"'],
             capture_output=True, text=True, timeout=PATIENCE_SECONDS, cwd=self.directory,
         )
         self.assertEqual(done.stderr, "")

@@ -155,8 +155,8 @@ class FromOutside(PonsTestCase):
         self.assertEqual(len(set(isolated)), len(isolated), "two roles share a namespace")
 
     def test_no_process_can_be_dumped(self):
-        # Files in /proc of a process that cannot be dumped belong to root, whoever it runs as. The memory limit for
-        # core files closes the other way.
+        # Files in /proc of a process that cannot be dumped belong to root, whoever it runs as; of those that run as
+        # root, test_unprivileged.py says the same. The limit for core files closes the other way.
         pons = self.start()
         for role, pid in {"supervisor": pons.pid, **pons.role_pids()}.items():
             with self.subTest(role=role):

@@ -8,6 +8,7 @@ import threading
 import time
 
 from pons_fixture import (
+    LONG,
     PATIENCE_SECONDS,
     ROLES,
     WEAKENED_DIR,
@@ -19,7 +20,7 @@ from pons_fixture import (
     zombies_of,
 )
 
-KILLS_PER_ROLE = 100
+KILLS_PER_ROLE = 500 if LONG else 100
 FAST_RESTART = "log:\n  level: error\nsupervisor:\n  restart_delay_ms: 1\n  restart_delay_max_ms: 20\n"
 GROWTH_BYTES_MAX = 4 << 20
 

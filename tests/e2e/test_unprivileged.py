@@ -38,6 +38,13 @@ class Unprivileged(PonsTestCase):
                     self.assertEqual(int(state["CapEff"], 16) | int(state["CapPrm"], 16), 0)
                     self.assertEqual(state["NoNewPrivs"], "1")
 
+    def test_nobody_but_root_can_look_into_any_process(self):
+        # Files in /proc of a process that cannot be dumped belong to root, whoever it runs as.
+        pons = self.start_as_someone()
+        for name, pid in {"supervisor": pons.pid, **pons.role_pids()}.items():
+            with self.subTest(process=name):
+                self.assertEqual(os.stat(f"/proc/{pid}/environ").st_uid, 0)
+
     def examine(self, pons):
         done = pons.command("doctor", "--json")
         report = json.loads(done.stdout)
