@@ -52,6 +52,7 @@ bool ClientConnection::is_still_quiet() {
 
 Task<Result<void>> ClientConnection::send(const ClientRequest& request, const std::string& host) {
   broken_ = true;  // until the answer has been read to its end
+  answer_begun_ = false;
   CO_TRY(const std::string head, make_head(request, host));
   iovec spans[] = {to_iovec(head), to_iovec(request.body)};
   CO_TRY_VOID(co_await write_all(*transport_, std::span(spans).first(request.body_source ? 1 : 2),
@@ -92,7 +93,6 @@ Task<Result<std::size_t>> ClientConnection::fill(TimePoint deadline) {
 }
 
 Task<Result<void>> ClientConnection::read_head(std::string method) {
-  answer_begun_ = false;
   // Room for the largest head and a piece of body behind it, so that the buffer never moves once a
   // head points into it.
   buffer_.resize(limits_.head.bytes + 3 * kBodyBytes);
