@@ -13,18 +13,26 @@ namespace {
 
 constexpr std::size_t kBodyBytes = 16 * 1024;
 
+bool is_visible(unsigned char c) {
+  return c > ' ' && c != 0x7F;
+}
+
 Result<std::string> make_head(const ClientRequest& request, const std::string& host) {
   const auto illegal = [](std::string_view what) {
     return make_error(ErrorCode::kInvalid, "send request",
                       fmt::format("the {} is not legal in HTTP", what));
   };
   if (!is_token(request.method)) return illegal("method");
-  if (request.target.empty() || request.target.find_first_of(" \r\n\t") != std::string::npos)
+  if (request.target.empty() || !std::ranges::all_of(request.target, is_visible))
     return illegal("target");
+  if (!is_field_value(host)) return illegal("host");
   std::string head = fmt::format("{} {} HTTP/1.1\r\n", request.method, request.target);
   bool has_host = false;
   for (const auto& [name, value] : request.fields) {
     if (!is_token(name) || !is_field_value(value)) return illegal("header field " + name);
+    if (equal_ignoring_case(name, "Content-Length") ||
+        equal_ignoring_case(name, "Transfer-Encoding"))
+      return make_error(ErrorCode::kInvalid, "send request", name + " is set by the body alone");
     has_host |= equal_ignoring_case(name, "Host");
     append_field(head, name, value);
   }
