@@ -12,6 +12,7 @@ namespace pons::http {
 namespace {
 
 constexpr std::size_t kBodyBytes = 16 * 1024;
+constexpr int kInterimAnswersMax = 20;
 
 bool is_visible(unsigned char c) {
   return c > ' ' && c != 0x7F;
@@ -106,6 +107,7 @@ Task<Result<void>> ClientConnection::read_head(std::string method) {
   buffer_.resize(limits_.head.bytes + 3 * kBodyBytes);
   floor_ = begin_ = end_ = 0;
   std::size_t scanned = 0;
+  int interim = 0;
   TimePoint deadline = loop_.now() + limits_.first_byte_time;
   for (;;) {
     const HeadParse parsed = parse_response_head(unread(), scanned, limits_.head, method, head_);
@@ -115,7 +117,9 @@ Task<Result<void>> ClientConnection::read_head(std::string method) {
       begin_ += parsed.head_bytes;
       constexpr int kSwitchingProtocols = 101;
       if (head_.status >= 200 || head_.status == kSwitchingProtocols) break;
-      scanned = 0;  // an interim answer: the real one follows
+      if (++interim > kInterimAnswersMax)
+        co_return make_error(ErrorCode::kInvalid, "read answer", "too many interim answers");
+      scanned = 0;  // the real one follows
       continue;
     }
     CO_TRY(const std::size_t got, co_await fill(deadline));
