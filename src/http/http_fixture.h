@@ -60,18 +60,27 @@ class LoopThread {
     return done.get();
   }
 
-  // Runs the coroutine that `make` returns. One that does not end is cancelled, and the test fails.
+  // Starts the coroutine that `make` returns.
   template <class Make>
-  auto await(Make make) {
+  auto start(Make make) {
     using Value = decltype(value_of(make()));
     auto done = std::make_shared<std::promise<Value>>();
     auto value = done->get_future();
     call([&] { tasks_->spawn(keep(make(), done)); });
+    return value;
+  }
+  // What a started coroutine returns. One that does not end is cancelled, and the test fails.
+  template <class Value>
+  Value finish(std::future<Value> value) {
     if (value.wait_for(kPatience) != std::future_status::ready) {
       call([&] { tasks_->cancel_all(); });
       throw std::runtime_error("the coroutine did not end");
     }
     return value.get();
+  }
+  template <class Make>
+  auto await(Make make) {
+    return finish(start(std::move(make)));
   }
 
   // Waits until `condition`, asked on the loop's thread, is true.
