@@ -12,6 +12,9 @@ namespace {
 
 using State = IoOutcome::State;
 
+constexpr Duration kLingerTime = std::chrono::seconds(2);
+constexpr std::size_t kLingerBytesMax = 1024 * 1024;
+
 class PlainTransport final : public Transport {
  public:
   PlainTransport(linux::UniqueFd socket, linux::Watch watch)
@@ -76,6 +79,17 @@ Task<Result<std::size_t>> read_some(Transport& transport, std::span<char> into,
     if (co_await wait_for(transport, outcome.state, deadline) == linux::Wait::kTimeout)
       co_return make_error(ErrorCode::kTimeout, "read from peer",
                            "nothing came before the deadline");
+  }
+}
+
+Task<> linger(Transport& transport, std::span<char> scratch) {
+  transport.shut_down_writing();
+  const TimePoint deadline = transport.watch().loop().now() + kLingerTime;
+  std::size_t dropped = 0;
+  while (dropped < kLingerBytesMax) {
+    const auto got = co_await read_some(transport, scratch, deadline);
+    if (!got || *got == 0) co_return;
+    dropped += *got;
   }
 }
 
