@@ -14,6 +14,12 @@ namespace pons::http {
 
 namespace {
 
+constexpr int kSwitchingProtocols = 101;
+
+bool is_gone(const Error& error) {
+  return error.code == ErrorCode::kUnavailable;
+}
+
 Result<std::pair<sockaddr_storage, socklen_t>> numeric_endpoint(const std::string& address,
                                                                 std::uint16_t port) {
   sockaddr_storage storage{};
@@ -177,10 +183,16 @@ Task<Result<ClientResponse>> Client::send(ClientRequest request) {
       CO_TRY(connection, co_await connect());
     }
     Result<void> done = co_await connection->send(request, host_);
-    if (done) done = co_await connection->read_head(request.method);
+    if (done || is_gone(done.error())) {
+      // A server that refuses a body may answer and close before it has taken it.
+      auto answered = co_await connection->read_head(request.method);
+      if (answered || done) done = std::move(answered);
+    }
+    if (done && connection->head().status == kSwitchingProtocols)
+      co_return make_error(ErrorCode::kInvalid, "read answer",
+                           "the server switched protocols without being asked to");
     if (done) co_return ClientResponse(*this, std::move(connection));
-    const bool stale = connection->reused() && !connection->answer_begun() &&
-                       done.error().code == ErrorCode::kUnavailable;
+    const bool stale = connection->reused() && !connection->answer_begun() && is_gone(done.error());
     if (!stale || !repeatable) co_return std::move(done).error();
     connection = nullptr;  // the server closed it while it was idle; a new one may not say so again
   }
@@ -199,7 +211,9 @@ Task<Result<std::unique_ptr<WebSocket>>> Client::open_websocket(std::string targ
   CO_TRY_VOID(co_await connection->send(request, host_));
   CO_TRY_VOID(co_await connection->read_head(request.method));
   const ResponseHead& head = connection->head();
-  if (head.status != 101 || head.find("Sec-WebSocket-Accept") != websocket_accept_key(key) ||
+  if (head.status != kSwitchingProtocols || !head.upgrade ||
+      head.find("Sec-WebSocket-Extensions") ||
+      head.find("Sec-WebSocket-Accept") != websocket_accept_key(key) ||
       !equal_ignoring_case(head.find("Upgrade").value_or(""), "websocket"))
     co_return make_error(
         ErrorCode::kInvalid, "open WebSocket",

@@ -12,6 +12,11 @@ namespace pons::http {
 namespace {
 
 constexpr std::size_t kBodyBytes = 16 * 1024;
+constexpr int kInterimAnswersMax = 20;
+
+bool is_visible(unsigned char c) {
+  return c > ' ' && c != 0x7F;
+}
 
 Result<std::string> make_head(const ClientRequest& request, const std::string& host) {
   const auto illegal = [](std::string_view what) {
@@ -19,12 +24,16 @@ Result<std::string> make_head(const ClientRequest& request, const std::string& h
                       fmt::format("the {} is not legal in HTTP", what));
   };
   if (!is_token(request.method)) return illegal("method");
-  if (request.target.empty() || request.target.find_first_of(" \r\n\t") != std::string::npos)
+  if (request.target.empty() || !std::ranges::all_of(request.target, is_visible))
     return illegal("target");
+  if (!is_field_value(host)) return illegal("host");
   std::string head = fmt::format("{} {} HTTP/1.1\r\n", request.method, request.target);
   bool has_host = false;
   for (const auto& [name, value] : request.fields) {
     if (!is_token(name) || !is_field_value(value)) return illegal("header field " + name);
+    if (equal_ignoring_case(name, "Content-Length") ||
+        equal_ignoring_case(name, "Transfer-Encoding"))
+      return make_error(ErrorCode::kInvalid, "send request", name + " is set by the body alone");
     has_host |= equal_ignoring_case(name, "Host");
     append_field(head, name, value);
   }
@@ -52,6 +61,7 @@ bool ClientConnection::is_still_quiet() {
 
 Task<Result<void>> ClientConnection::send(const ClientRequest& request, const std::string& host) {
   broken_ = true;  // until the answer has been read to its end
+  answer_begun_ = false;
   CO_TRY(const std::string head, make_head(request, host));
   iovec spans[] = {to_iovec(head), to_iovec(request.body)};
   CO_TRY_VOID(co_await write_all(*transport_, std::span(spans).first(request.body_source ? 1 : 2),
@@ -92,12 +102,12 @@ Task<Result<std::size_t>> ClientConnection::fill(TimePoint deadline) {
 }
 
 Task<Result<void>> ClientConnection::read_head(std::string method) {
-  answer_begun_ = false;
   // Room for the largest head and a piece of body behind it, so that the buffer never moves once a
   // head points into it.
   buffer_.resize(limits_.head.bytes + 3 * kBodyBytes);
   floor_ = begin_ = end_ = 0;
   std::size_t scanned = 0;
+  int interim = 0;
   TimePoint deadline = loop_.now() + limits_.first_byte_time;
   for (;;) {
     const HeadParse parsed = parse_response_head(unread(), scanned, limits_.head, method, head_);
@@ -107,7 +117,9 @@ Task<Result<void>> ClientConnection::read_head(std::string method) {
       begin_ += parsed.head_bytes;
       constexpr int kSwitchingProtocols = 101;
       if (head_.status >= 200 || head_.status == kSwitchingProtocols) break;
-      scanned = 0;  // an interim answer: the real one follows
+      if (++interim > kInterimAnswersMax)
+        co_return make_error(ErrorCode::kInvalid, "read answer", "too many interim answers");
+      scanned = 0;  // the real one follows
       continue;
     }
     CO_TRY(const std::size_t got, co_await fill(deadline));

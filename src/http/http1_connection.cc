@@ -21,8 +21,6 @@ using linux::Wait;
 // A body that the handler left unread is read and dropped up to this size; past it the connection
 // is closed.
 constexpr std::size_t kSkippedBodyBytesMax = 256 * 1024;
-constexpr Duration kLingerTime = std::chrono::seconds(2);
-constexpr std::size_t kLingerBytesMax = 1024 * 1024;
 
 }  // namespace
 
@@ -48,7 +46,7 @@ Task<> Http1Connection::run() {
     if (close_after_ || server_.draining_ || !co_await skip_rest_of_body()) break;
     drop_consumed();
   }
-  co_await linger();
+  co_await linger(*transport_, {buffer_.get(), capacity()});
 }
 
 // False when the connection is over. Idle connections keep nothing but the socket.
@@ -345,20 +343,6 @@ void Http1Connection::cut_off() {
   const ::linger reset{.l_onoff = 1, .l_linger = 0};
   if (head_.minor_version == 0)
     setsockopt(transport_->fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-}
-
-// After the last answer: a close with unread input would make the kernel send a reset that can
-// destroy the answer on its way, so the peer gets a moment to read it and to close first.
-Task<> Http1Connection::linger() {
-  transport_->shut_down_writing();
-  const TimePoint deadline = server_.loop_.now() + kLingerTime;
-  take_buffer();
-  std::size_t dropped = 0;
-  while (dropped < kLingerBytesMax) {
-    const auto got = co_await read_some(*transport_, {buffer_.get(), capacity()}, deadline);
-    if (!got || *got == 0) co_return;
-    dropped += *got;
-  }
 }
 
 Task<Result<std::unique_ptr<WebSocket>>> Http1Connection::accept_websocket(WebSocketLimits limits) {

@@ -46,7 +46,6 @@ class Http1Connection final : public Exchange {
   Task<bool> flush();
   Task<bool> skip_rest_of_body();
   void cut_off();
-  Task<> linger();
   Task<Result<std::size_t>> fill(TimePoint deadline);
   Result<std::string_view> take_body_piece();
   Error refuse_body();  // for its size

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -59,18 +60,27 @@ class LoopThread {
     return done.get();
   }
 
-  // Runs the coroutine that `make` returns. One that does not end is cancelled, and the test fails.
+  // Starts the coroutine that `make` returns.
   template <class Make>
-  auto await(Make make) {
+  auto start(Make make) {
     using Value = decltype(value_of(make()));
     auto done = std::make_shared<std::promise<Value>>();
     auto value = done->get_future();
     call([&] { tasks_->spawn(keep(make(), done)); });
+    return value;
+  }
+  // What a started coroutine returns. One that does not end is cancelled, and the test fails.
+  template <class Value>
+  Value finish(std::future<Value> value) {
     if (value.wait_for(kPatience) != std::future_status::ready) {
       call([&] { tasks_->cancel_all(); });
       throw std::runtime_error("the coroutine did not end");
     }
     return value.get();
+  }
+  template <class Make>
+  auto await(Make make) {
+    return finish(start(std::move(make)));
   }
 
   // Waits until `condition`, asked on the loop's thread, is true.
@@ -121,6 +131,8 @@ class TextPeer {
     const timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};
     setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    const int on = 1;  // each send() is a segment of its own; Unix sockets know no such option
+    setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
   static TextPeer connect_tcp(std::uint16_t port) {
     linux::UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -12,7 +12,11 @@ namespace {
 
 using State = IoOutcome::State;
 
-// Every call says MSG_DONTWAIT: whoever handed the socket over may still hold a copy and switch it to blocking.
+constexpr Duration kLingerTime = std::chrono::seconds(2);
+constexpr std::size_t kLingerBytesMax = 1024 * 1024;
+
+// Every call says MSG_DONTWAIT: whoever handed the socket over may still hold a copy and switch it
+// to blocking.
 class PlainTransport final : public Transport {
  public:
   PlainTransport(linux::UniqueFd socket, linux::Watch watch)
@@ -77,6 +81,17 @@ Task<Result<std::size_t>> read_some(Transport& transport, std::span<char> into,
     if (co_await wait_for(transport, outcome.state, deadline) == linux::Wait::kTimeout)
       co_return make_error(ErrorCode::kTimeout, "read from peer",
                            "nothing came before the deadline");
+  }
+}
+
+Task<> linger(Transport& transport, std::span<char> scratch) {
+  transport.shut_down_writing();
+  const TimePoint deadline = transport.watch().loop().now() + kLingerTime;
+  std::size_t dropped = 0;
+  while (dropped < kLingerBytesMax) {
+    const auto got = co_await read_some(transport, scratch, deadline);
+    if (!got || *got == 0) co_return;
+    dropped += *got;
   }
 }
 

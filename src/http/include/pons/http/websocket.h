@@ -19,15 +19,17 @@ struct WebSocketMessage {
 };
 
 // An open WebSocket, either side. Pings are answered while receive() waits. One coroutine may
-// receive while another sends.
+// receive while others send: their messages go out whole, one after the other, and each send
+// returns when the kernel has taken its message.
 class WebSocket {
  public:
   // `leftover`: bytes that came in together with the handshake.
   WebSocket(std::unique_ptr<Transport> transport, WebSocketRole role, WebSocketLimits limits,
             std::string leftover);
 
-  // The next message; nothing when the peer closed properly (close_code() tells why). Errors are
-  // final: the peer was told a close code where that was possible.
+  // The next message; nothing when the peer closed properly (close_code() tells why). An error is
+  // final, but for kTimeout: the peer was told a close code where that was possible. May be
+  // cancelled and called again without losing a message.
   Task<Result<std::optional<WebSocketMessage>>> receive(TimePoint deadline);
   Task<Result<void>> send_text(std::string_view text);
   Task<Result<void>> send_binary(std::string_view bytes);
@@ -38,6 +40,14 @@ class WebSocket {
   std::uint16_t close_code() const { return close_code_; }
 
  private:
+  // The right to write, for as long as it lives.
+  struct Turn {
+    explicit Turn(WebSocket& owner);
+    Turn(const Turn&) = delete;
+    ~Turn();
+    WebSocket& socket;
+  };
+
   Task<Result<void>> send_frame(WebSocketEventKind kind, std::string payload,
                                 std::uint16_t code = 0);
   Task<Result<std::optional<WebSocketMessage>>> refuse(std::uint16_t code, const char* reason);
@@ -46,10 +56,14 @@ class WebSocket {
   WebSocketRole role_;
   WebSocketDecoder decoder_;
   std::string input_;
-  std::size_t input_begin_ = 0;
+  std::size_t input_begin_ = 0;  // what is to be decoded is [begin, end)
+  std::size_t input_end_;
   std::string output_;  // whole frames that wait for the one being written
+  linux::Event turn_;   // nobody writes
   bool writing_ = false;
+  bool broken_ = false;  // while writing: until all of it is out
   bool close_sent_ = false;
+  bool peer_closed_ = false;
   std::uint16_t close_code_ = 0;
   Duration write_stall_ = std::chrono::seconds(30);
 };
