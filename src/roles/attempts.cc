@@ -91,7 +91,13 @@ int read_other_memory(const Profile&, const Context& context) {
 }
 
 int signal_supervisor(const Profile&, const Context& context) {
-  return result_of(kill(context.supervisor, 0));
+  const int error = result_of(kill(context.supervisor, 0));
+  return error == 0 ? 0 : result_of(tgkill(context.supervisor, context.supervisor, 0));
+}
+
+int limit_supervisor(const Profile&, const Context& context) {
+  rlimit ignored{};
+  return result_of(prlimit(context.supervisor, RLIMIT_NOFILE, nullptr, &ignored));
 }
 
 int make_code(const Profile&, const Context&) {
@@ -310,6 +316,7 @@ constexpr Attempt kForFilteredRoles[] = {
     {"ptrace", "cannot trace any process", trace_nobody},
     {"read_memory", "cannot read another process's memory", read_other_memory},
     {"signal", "cannot signal other processes", signal_supervisor},
+    {"limits", "cannot see or set other processes' limits", limit_supervisor},
     {"writable_code", "cannot make memory that is writable and executable", make_code},
     {"setuid", "cannot become root", become_root},
     {"new_privileges", "can never gain privileges", gain_privileges},

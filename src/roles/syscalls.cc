@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 
@@ -63,7 +64,6 @@ void append_run(std::vector<SyscallRule>& rules) {
                  SYS_rt_sigprocmask,
                  SYS_rt_sigreturn,
                  SYS_sigaltstack,
-                 SYS_tgkill,
                  SYS_read,
                  SYS_readv,
                  SYS_write,
@@ -90,7 +90,6 @@ void append_run(std::vector<SyscallRule>& rules) {
                  SYS_getrandom,
                  SYS_capget,
                  SYS_getrlimit,
-                 SYS_prlimit64,
                  SYS_getrusage,
                  SYS_uname,
                  SYS_sysinfo});
@@ -101,6 +100,9 @@ void append_run(std::vector<SyscallRule>& rules) {
   for (const int option : {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_GET_NO_NEW_PRIVS,
                            PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_PDEATHSIG})
     rules.push_back(with_argument(SYS_prctl, 0, static_cast<std::uint64_t>(option)));
+  rules.push_back(with_argument(SYS_prlimit64, 0, 0));  // its own limits only
+  // abort() signals its own thread; nobody else may be signalled.
+  rules.push_back(with_argument(SYS_tgkill, 0, static_cast<std::uint64_t>(getpid())));
   rules.push_back({SYS_clone, {{0, Compare::kMaskedEqual, CLONE_THREAD, CLONE_THREAD}}});
 }
 
@@ -108,7 +110,7 @@ void append_run(std::vector<SyscallRule>& rules) {
 // and no bind().
 void append_converse(std::vector<SyscallRule>& rules) {
   append(rules, {SYS_accept4, SYS_recvfrom, SYS_sendto, SYS_recvmsg, SYS_sendmsg, SYS_shutdown,
-                 SYS_getsockopt, SYS_setsockopt, SYS_getsockname, SYS_getpeername, SYS_ioctl});
+                 SYS_getsockopt, SYS_setsockopt, SYS_getsockname, SYS_getpeername});
   rules.push_back(with_argument(SYS_socketpair, 0, AF_UNIX));
 }
 
