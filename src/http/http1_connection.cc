@@ -46,7 +46,7 @@ Task<> Http1Connection::run() {
     if (close_after_ || server_.draining_ || !co_await skip_rest_of_body()) break;
     drop_consumed();
   }
-  co_await linger(*transport_, {buffer_.get(), capacity()});
+  co_await close_gently(*transport_, {buffer_.get(), capacity()});
 }
 
 // False when the connection is over. Idle connections keep nothing but the socket.
@@ -340,7 +340,7 @@ Task<Result<void>> Http1Connection::finish() {
 // The connection ends inside a chunk. HTTP/1.0 has none, and its answers end with the connection:
 // only a reset tells the client that something is missing.
 void Http1Connection::cut_off() {
-  const ::linger reset{.l_onoff = 1, .l_linger = 0};
+  const linger reset{.l_onoff = 1, .l_linger = 0};
   if (head_.minor_version == 0)
     setsockopt(transport_->fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }

@@ -84,7 +84,7 @@ Task<Result<std::size_t>> read_some(Transport& transport, std::span<char> into,
   }
 }
 
-Task<> linger(Transport& transport, std::span<char> scratch) {
+Task<> close_gently(Transport& transport, std::span<char> scratch) {
   transport.shut_down_writing();
   const TimePoint deadline = transport.watch().loop().now() + kLingerTime;
   std::size_t dropped = 0;

@@ -79,7 +79,7 @@ Task<Result<std::optional<WebSocketMessage>>> WebSocket::refuse(std::uint16_t co
     (void)co_await send_frame(WebSocketEventKind::kClose, reason, code);
   }
   input_.resize(kPieceBytes);
-  co_await linger(*transport_, input_);
+  co_await close_gently(*transport_, input_);
   co_return make_error(ErrorCode::kInvalid, "receive WebSocket message", reason);
 }
 

@@ -49,10 +49,10 @@ Task<Result<std::size_t>> read_some(Transport& transport, std::span<char> into, 
 // contents change.
 Task<Result<void>> write_all(Transport& transport, std::span<iovec> from, Duration stall_max);
 
-// Sends what was written and ends. A close with unread input would make the kernel send a reset
+// Says that nothing more will come. A close with unread input would make the kernel send a reset
 // that can destroy the last bytes on their way, so the peer gets a moment to read them and to close
 // first.
-Task<> linger(Transport& transport, std::span<char> scratch);
+Task<> close_gently(Transport& transport, std::span<char> scratch);
 
 // Waits for what an attempt asked for.
 Task<linux::Wait> wait_for(Transport& transport, IoOutcome::State wanted, TimePoint deadline);
