@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import time
 
 from pons_fixture import ROLES, WEAKENED_DIR, PonsTestCase, read_text, wait_for
 
@@ -125,14 +126,44 @@ class Death(PonsTestCase):
         self.assertEqual(after.admin_request("/x/status")[0], 200)
         self.assertEqual(after.stop(), 0)
 
-    def test_start_right_after_a_kill_does_not_trip_over_dying_roles(self):
+    def hold_what_a_dying_front_holds(self, pons):
+        """Sockets on the same places as those of a front that the kernel has not ended yet."""
+        path = f"{pons.state_dir}/run/front.sock"
+        os.unlink(path)
+        port = socket.create_server(pons.address)
+        control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        for held in (port, control):
+            self.addCleanup(held.close)
+        control.bind(path)
+        control.listen()
+        return port, control
+
+    def killed(self):
         pons = self.start()
-        listen = "{}:{}".format(*pons.address)
-        for _ in range(10):
-            pons.signal(signal.SIGKILL)
-            pons.wait_until_ended()
-            pons = self.start(listen=listen)
+        pons.signal(signal.SIGKILL)
+        pons.wait_until_ended()
+        wait_for(lambda: pons.state_dir not in read_text("/proc/net/unix"), "all roles end")
+        return pons
+
+    def test_start_after_a_kill_waits_for_the_dying_roles(self):
+        former = self.killed()
+        port, control = self.hold_what_a_dying_front_holds(former)
+        pons = self.launch(listen="{}:{}".format(*former.address))
+        lock = f"{pons.state_dir}/run/pons.lock"
+        for held in (port, control):
+            wait_for(lambda: read_text(lock).strip() == str(pons.pid), "it has begun")
+            time.sleep(0.3)
+            self.assertIsNone(pons.process.poll(), pons.log)
+            held.close()
+        pons.wait_until_ready()
         self.assertEqual(pons.stop(), 0)
+
+    def test_start_after_a_kill_does_not_wait_for_ever(self):
+        former = self.killed()
+        self.hold_what_a_dying_front_holds(former)[0].close()
+        pons = self.launch()
+        self.assertEqual(pons.wait_until_ended(), 1)
+        self.assertIn("front.sock is in use", pons.log)
 
     def test_role_that_does_not_get_ready_is_killed_and_started_again(self):
         binary = self.copy_program(f"{WEAKENED_DIR}/pons_with_sleepy_brain")
