@@ -25,6 +25,10 @@ endfunction()
 function(pons_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
+  # They run with the sanitizers on; other builds make them only when asked by name.
+  if(NOT PONS_SANITIZE)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock_main)
   # One ctest entry per executable: a process per TEST() would spend its time starting sanitizers.
   add_test(NAME ${ARG_LABEL}/${name} COMMAND ${name} --gtest_brief=1)

@@ -138,7 +138,9 @@ class Kept(PonsTestCase):
             os.kill(former, signal.SIGKILL)
             wait_for(lambda: pons.role("gateway")["pid"] not in (0, former) and pons.status()["ready"], "it is back")
             former = pons.role("gateway")["pid"]
-            self.assertIn(f"{former} found note: written by {first['pid']}\n", pons.log)
+            # The log goes its own way through the supervisor and may come a moment later than the word "ready".
+            note = f"{former} found note: written by {first['pid']}\n"
+            wait_for(lambda note=note: note in pons.log, "it read the note")
         self.assertEqual(pons.role("gateway")["kept_descriptors"], 1)
         self.assertEqual(pons.stop(), 0)
 
