@@ -62,11 +62,13 @@ bool ClientConnection::is_still_quiet() {
 Task<Result<void>> ClientConnection::send(const ClientRequest& request, const std::string& host) {
   broken_ = true;  // until the answer has been read to its end
   answer_begun_ = false;
+  request_sent_ = false;
   CO_TRY(const std::string head, make_head(request, host));
   iovec spans[] = {to_iovec(head), to_iovec(request.body)};
   CO_TRY_VOID(co_await write_all(*transport_, std::span(spans).first(request.body_source ? 1 : 2),
                                  limits_.write_stall));
-  if (request.body_source) co_return co_await send_body(request.body_source);
+  if (request.body_source) CO_TRY_VOID(co_await send_body(request.body_source));
+  request_sent_ = true;
   co_return {};
 }
 
@@ -162,7 +164,9 @@ Task<Result<std::string_view>> ClientConnection::read_body() {
     if (body_done_) break;
     CO_TRY(const std::size_t got, co_await fill(loop_.now() + limits_.idle_time));
     if (got > 0) continue;
-    if (head_.framing != BodyFraming::kUntilClose)
+    // The error of the failed write was the only one the kernel reports: what looks like an end
+    // may be a reset.
+    if (head_.framing != BodyFraming::kUntilClose || !request_sent_)
       co_return make_error(ErrorCode::kUnavailable, "read answer's body",
                            "the server closed in the middle of it");
     body_done_ = true;  // broken_ stays: the connection is over

@@ -19,7 +19,9 @@ class ClientConnection {
   Task<Result<std::string_view>> read_body();
 
   const ResponseHead& head() const { return head_; }
-  bool reusable() const { return body_done_ && !broken_ && head_.keep_alive && begin_ == end_; }
+  bool reusable() const {
+    return request_sent_ && body_done_ && !broken_ && head_.keep_alive && begin_ == end_;
+  }
   // A kept connection that became readable has been closed by the server, or lies.
   bool is_still_quiet();
   bool answer_begun() const { return answer_begun_; }
@@ -49,6 +51,7 @@ class ClientConnection {
   std::uint64_t body_left_ = 0;
   bool body_done_ = true;
   bool broken_ = false;
+  bool request_sent_ = false;
   bool answer_begun_ = false;
   bool reused_ = false;
 };

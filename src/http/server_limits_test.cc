@@ -48,7 +48,7 @@ Task<> answer_on_cue(Exchange& exchange, Stage& stage) {
 class StagedTest : public ServerTest {
  protected:
   ~StagedTest() override {
-    thread_.call([this] { server_.reset(); });
+    stop();
     thread_.call([this] { stage_.reset(); });
   }
   void serve_staged(ServerLimits limits = {}) {
@@ -360,7 +360,7 @@ TEST_F(StagedTest, PipelinedRequestBehindADrainIsNotStarted) {
 TEST_F(StagedTest, ServerThatIsDestroyedCancelsItsHandlers) {
   serve_staged();
   TextPeer busy = dial_busy();
-  thread_.call([this] { server_.reset(); });
+  stop();
   EXPECT_EQ(stage_->left, 1);
   EXPECT_EQ(busy.read_to_end(), "");
 }

@@ -51,6 +51,23 @@ Task<> read_one(Loop& loop, int fd, char* out) {
   while (read(fd, out, 1) != 1) co_await watch.readable(kNever);
 }
 
+Task<> wait_to_write(Loop& loop, int fd, Wait* outcome) {
+  auto watch = std::move(*Watch::create(loop, fd));
+  co_await watch.readable(kNever);  // the peer's end of sending is known from here on
+  const std::string piece(64 * 1024, 'x');
+  while (write(fd, piece.data(), piece.size()) > 0) {
+  }
+  co_await watch.writable(kNever);  // takes the event of the time before the buffer was full
+  *outcome = co_await watch.writable(loop.now() + milliseconds(10));
+}
+
+TEST_F(LoopTest, PeerThatOnlyFinishedSendingIsWaitedForUntilItReads) {
+  ASSERT_EQ(shutdown(b_.get(), SHUT_WR), 0);
+  Wait outcome = Wait::kReady;
+  run(wait_to_write(*loop_, a_.get(), &outcome));
+  EXPECT_EQ(outcome, Wait::kTimeout);
+}
+
 TEST_F(LoopTest, ReadableWakesWhenBytesArrive) {
   char got = 0;
   loop_->post([this] { EXPECT_EQ(write(b_.get(), "x", 1), 1); });
