@@ -1,4 +1,5 @@
-// The same answer as server.cc by Boost.Beast with Asio coroutines: the peer of docs/decisions/0003.
+// The same answer as server.cc by Boost.Beast with Asio coroutines: the peer of
+// docs/decisions/0003.
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -15,7 +16,9 @@
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
-using Stream = beast::basic_stream<asio::ip::tcp, asio::use_awaitable_t<>::executor_with_default<asio::any_io_executor>>;
+using Stream =
+    beast::basic_stream<asio::ip::tcp,
+                        asio::use_awaitable_t<>::executor_with_default<asio::any_io_executor>>;
 
 static asio::awaitable<void> serve(Stream stream, std::string body) {
   beast::flat_buffer buffer;
@@ -49,8 +52,8 @@ static asio::awaitable<void> accept(asio::ip::tcp::acceptor acceptor, std::strin
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   asio::io_context context{1};
-  asio::ip::tcp::acceptor acceptor(
-      context, {asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(std::atoi(argv[1]))});
+  asio::ip::tcp::acceptor acceptor(context, {asio::ip::make_address("127.0.0.1"),
+                                             static_cast<unsigned short>(std::atoi(argv[1]))});
   asio::co_spawn(context, accept(std::move(acceptor), argv[2]), asio::detached);
   context.run();
 }

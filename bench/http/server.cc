@@ -1,4 +1,5 @@
-// A server of src/http with one route that answers 1 KB of JSON, on one thread: what `./dev bench http` measures.
+// A server of src/http with one route that answers 1 KB of JSON, on one thread: what `./dev bench
+// http` measures.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -24,15 +25,21 @@ int main(int argc, char** argv) {
   }
   const std::string body = argv[2];
   auto loop = pons::linux::Loop::create();
-  auto listener = pons::linux::listen_tcp("127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[1])));
+  auto listener =
+      pons::linux::listen_tcp("127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[1])));
   if (!loop || !listener) {
-    fmt::print(stderr, "bench_http_server: {}\n", (loop ? listener.error() : loop.error()).describe());
+    fmt::print(stderr, "bench_http_server: {}\n",
+               (loop ? listener.error() : loop.error()).describe());
     return 1;
   }
-  pons::http::Server server(**loop, {}, pons::http::route({
-      {"GET", "/answer",
-       [&](pons::http::Exchange& exchange, const pons::http::PathValues&) { return answer(exchange, body); }},
-  }));
+  pons::http::Server server(
+      **loop, {},
+      pons::http::route({
+          {"GET", "/answer",
+           [&](pons::http::Exchange& exchange, const pons::http::PathValues&) {
+             return answer(exchange, body);
+           }},
+      }));
   if (auto listening = server.listen(std::move(*listener), "public"); !listening) return 1;
   (*loop)->run();
 }
