@@ -64,6 +64,7 @@ Task<Result<std::optional<WebSocketMessage>>> WebSocket::receive(TimePoint deadl
           // The peer may be gone already: its close was what mattered.
           (void)co_await send_frame(WebSocketEventKind::kClose, {}, step.event.close_code);
         }
+        co_await finish_writing();
         transport_->shut_down_writing();
         co_return Outcome();
       }
@@ -78,6 +79,7 @@ Task<Result<std::optional<WebSocketMessage>>> WebSocket::refuse(std::uint16_t co
     close_sent_ = true;
     (void)co_await send_frame(WebSocketEventKind::kClose, reason, code);
   }
+  co_await finish_writing();
   input_.resize(kPieceBytes);
   co_await close_gently(*transport_, input_);
   co_return make_error(ErrorCode::kInvalid, "receive WebSocket message", reason);
@@ -123,6 +125,11 @@ Task<Result<void>> WebSocket::send_frame(WebSocketEventKind kind, std::string pa
   }
   broken_ = false;
   co_return {};
+}
+
+// Lets a sender's frame get out, and the close that goes along with it.
+Task<> WebSocket::finish_writing() {
+  if (writing_) co_await turn_.wait(transport_->watch().loop().now() + write_stall_);
 }
 
 // A frame that is not written to its end, because of an error or because its sender was cancelled,

@@ -260,6 +260,30 @@ TEST_F(WebSocketServerTest, SendersInterleaveWholeMessagesAndWaitForTheReader) {
   EXPECT_EQ(messages, kSenders * kMessagesEach);
 }
 
+constexpr std::size_t kLongMessageBytes = 32 << 20;
+
+Task<> send_long(WebSocket& socket) {
+  expect_ok(co_await socket.send_binary(std::string(kLongMessageBytes, 'l')));
+}
+
+Task<> send_long_and_receive(Exchange& exchange) {
+  auto socket = std::move(*co_await exchange.accept_websocket());
+  linux::TaskGroup sender(exchange.loop());
+  sender.spawn(send_long(*socket));
+  const auto end = co_await socket->receive(exchange.loop().now() + kPatience);
+  EXPECT_TRUE(end.has_value() && !*end) << "the peer closes";
+}
+
+TEST_F(WebSocketServerTest, CloseIsAnsweredBehindTheMessageThatIsBeingSent) {
+  serve(send_long_and_receive);
+  TextPeer peer = open();
+  // The message is longer than what the kernel holds, so it is under way when the close arrives.
+  expect(peer, "\x82\x7f"s);
+  peer.send(from_client(WebSocketEventKind::kClose, "", 1000));
+  peer.read_exactly(8 + kLongMessageBytes);
+  EXPECT_EQ(to_hex(peer.read_to_end()), to_hex(from_server(WebSocketEventKind::kClose, "", 1000)));
+}
+
 Task<> cancel_a_send(Exchange& exchange, std::promise<Result<void>>& later) {
   auto socket = std::move(*co_await exchange.accept_websocket());
   const auto cut = co_await linux::within(exchange.loop(), exchange.loop().now() + milliseconds(20),

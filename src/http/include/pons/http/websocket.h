@@ -50,6 +50,7 @@ class WebSocket {
 
   Task<Result<void>> send_frame(WebSocketEventKind kind, std::string payload,
                                 std::uint16_t code = 0);
+  Task<> finish_writing();
   Task<Result<std::optional<WebSocketMessage>>> refuse(std::uint16_t code, const char* reason);
 
   std::unique_ptr<Transport> transport_;
