@@ -1,8 +1,10 @@
 #include "pons/base/log.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <ctime>
@@ -74,20 +76,22 @@ std::string utc_time(std::int64_t wall_ms, const char* pattern) {
   return fmt::format("{}.{:03}", std::string_view(text, size), wall_ms % 1000);
 }
 
-// A reader of our log that stops reading must not stop us: a line that cannot be written within a
-// moment is dropped.
+// A reader of our log that stops reading must not stop us, whether the descriptor blocks or not:
+// after POLLOUT a pipe takes PIPE_BUF bytes without blocking. Once a wait was in vain, lines are
+// dropped without waiting until the reader is back.
 void write_line(int descriptor, std::string_view line) {
   constexpr int kWaitMs = 50;
+  static std::atomic<bool> reader_is_stuck{false};
   while (!line.empty()) {
-    const ssize_t wrote = write(descriptor, line.data(), line.size());
-    if (wrote > 0) {
-      line.remove_prefix(static_cast<std::size_t>(wrote));
-    } else if (errno == EAGAIN) {
-      pollfd wait{.fd = descriptor, .events = POLLOUT, .revents = 0};
-      if (poll(&wait, 1, kWaitMs) <= 0) return;
-    } else if (errno != EINTR) {
-      return;
-    }
+    pollfd ready{.fd = descriptor, .events = POLLOUT, .revents = 0};
+    const int count = poll(&ready, 1, reader_is_stuck ? 0 : kWaitMs);
+    if (count < 0 && errno == EINTR) continue;
+    reader_is_stuck = count <= 0;
+    if (count <= 0) return;
+    const ssize_t wrote =
+        write(descriptor, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
+    if (wrote < 0 && errno != EINTR && errno != EAGAIN) return;
+    if (wrote > 0) line.remove_prefix(static_cast<std::size_t>(wrote));
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -75,8 +77,11 @@ std::optional<config::LoadedConfig> load_config(const Common& common) {
   const std::string file = find_config_file(common);
   // Overrides go through the same checks as the file does.
   std::string overrides;
-  if (!common.state_dir.empty())
-    overrides += fmt::format("state_dir: {}\n", Json(common.state_dir).dump());
+  if (!common.state_dir.empty()) {
+    // On a command line a relative path means "from here".
+    const auto path = std::filesystem::absolute(common.state_dir).lexically_normal();
+    overrides += fmt::format("state_dir: {}\n", Json(path.string()).dump());
+  }
   if (!common.listen.empty()) overrides += fmt::format("listen: {}\n", Json(common.listen).dump());
   auto loaded = file.empty() ? config::load_config_text("", "built-in defaults")
                              : config::load_config_file(file);

@@ -18,9 +18,15 @@ namespace {
 
 using linux::Wait;
 
+// A connection that never has to wait, because its peer is as fast as we are, lets the others have
+// a turn after so many bytes. An exchange counts as some, however small it is.
+constexpr std::size_t kTurnBytes = 1024 * 1024;
+constexpr std::size_t kExchangeBytes = 4096;
+
 // A body that the handler left unread is read and dropped up to this size; past it the connection
 // is closed.
 constexpr std::size_t kSkippedBodyBytesMax = 256 * 1024;
+constexpr Duration kSkipTime = std::chrono::seconds(2);  // in all, however the bytes drip in
 
 }  // namespace
 
@@ -45,6 +51,7 @@ Task<> Http1Connection::run() {
     if (!co_await flush()) co_return;
     if (close_after_ || server_.draining_ || !co_await skip_rest_of_body()) break;
     drop_consumed();
+    if (is_turn_over(kExchangeBytes)) co_await server_.loop_.next_round();
   }
   co_await close_gently(*transport_, {buffer_.get(), capacity()});
 }
@@ -114,6 +121,7 @@ void Http1Connection::begin_exchange(std::size_t head_bytes) {
   continue_wanted_ = head_.expect_continue;
   body_broken_ = false;
   body_taken_ = 0;
+  body_deadline_ = kNever;
   body_left_ = head_.framing == BodyFraming::kLength ? head_.content_length : 0;
   body_done_ = head_.framing == BodyFraming::kNone ||
                (head_.framing == BodyFraming::kLength && body_left_ == 0);
@@ -151,8 +159,16 @@ Task<Result<std::size_t>> Http1Connection::fill(TimePoint deadline) {
     end_ += *got;
     // A short read means the socket is empty; the next bytes will raise an event of their own.
     drained_ = *got < room.size();
+    if (is_turn_over(*got)) co_await server_.loop_.next_round();
   }
   co_return got;
+}
+
+bool Http1Connection::is_turn_over(std::size_t bytes) {
+  turn_bytes_ += bytes;
+  if (turn_bytes_ < kTurnBytes) return false;
+  turn_bytes_ = 0;
+  return true;
 }
 
 void Http1Connection::drop_consumed() {
@@ -180,7 +196,8 @@ Task<Result<std::string_view>> Http1Connection::read_body() {
     CO_TRY(const std::string_view piece, take_body_piece());
     if (!piece.empty()) co_return piece;
     if (body_done_) break;
-    const auto got = co_await fill(server_.loop_.now() + server_.limits_.body_idle_time);
+    const auto got = co_await fill(
+        std::min(body_deadline_, server_.loop_.now() + server_.limits_.body_idle_time));
     if (!got || *got == 0) {
       body_broken_ = true;
       if (!got) co_return got.error();
@@ -225,12 +242,13 @@ Error Http1Connection::refuse_body() {
 Task<bool> Http1Connection::skip_rest_of_body() {
   if (body_broken_) co_return false;
   if (body_done_) co_return true;
+  body_deadline_ = server_.loop_.now() + kSkipTime;
   std::size_t skipped = 0;
-  while (!body_done_) {
+  while (!body_done_ && !server_.draining_) {
     const auto piece = co_await read_body();
     if (!piece || (skipped += piece->size()) > kSkippedBodyBytesMax) co_return false;
   }
-  co_return true;
+  co_return body_done_;
 }
 
 Task<bool> Http1Connection::wait_for_hang_up(TimePoint deadline) {
@@ -319,13 +337,17 @@ Task<Result<void>> Http1Connection::start(Response head) {
 Task<Result<void>> Http1Connection::write(std::string_view bytes) {
   if (reply_ != Reply::kStreaming)
     co_return make_error(ErrorCode::kUnavailable, "write answer", "the answer is over");
-  if (bytes.empty() || head_.method == "HEAD") co_return {};
-  char prefix[20];
-  iovec spans[] = {to_iovec({prefix, chunk_prefix(prefix, bytes.size())}), to_iovec(bytes),
-                   to_iovec(kChunkSuffix)};
-  const std::span<iovec> framed = head_.minor_version == 0 ? std::span(spans).subspan(1, 1) : spans;
-  auto written = co_await write_all(*transport_, framed, server_.limits_.write_stall);
-  if (!written) abort();
+  Result<void> written;
+  if (!bytes.empty() && head_.method != "HEAD") {
+    char prefix[20];
+    iovec spans[] = {to_iovec({prefix, chunk_prefix(prefix, bytes.size())}), to_iovec(bytes),
+                     to_iovec(kChunkSuffix)};
+    const std::span<iovec> framed =
+        head_.minor_version == 0 ? std::span(spans).subspan(1, 1) : spans;
+    written = co_await write_all(*transport_, framed, server_.limits_.write_stall);
+    if (!written) abort();
+  }
+  if (is_turn_over(bytes.size())) co_await server_.loop_.next_round();
   co_return written;
 }
 

@@ -55,6 +55,7 @@ class Http1Connection final : public Exchange {
   void refuse(int status, std::string_view reason);
   std::string_view unread() const { return {buffer_.get() + begin_, end_ - begin_}; }
   std::size_t capacity() const { return server_.limits_.head.bytes + kBodyBytes; }
+  bool is_turn_over(std::size_t bytes);
   void take_buffer();
   void return_buffer();
 
@@ -73,11 +74,14 @@ class Http1Connection final : public Exchange {
   RequestHead head_;
   std::size_t scanned_ = 0;
   ChunkedDecoder chunks_;
-  std::uint64_t body_left_ = 0;   // BodyFraming::kLength
-  std::uint64_t body_taken_ = 0;  // against the limit
+  std::uint64_t body_left_ = 0;       // BodyFraming::kLength
+  std::uint64_t body_taken_ = 0;      // against the limit
+  TimePoint body_deadline_ = kNever;  // of all of it, beside the limit between two pieces
   bool body_done_ = true;
   bool body_broken_ = false;  // framing is in doubt: nothing after this can be trusted
   bool continue_wanted_ = false;
+
+  std::size_t turn_bytes_ = 0;  // moved since everyone else last had a turn
 
   Reply reply_ = Reply::kNone;
   bool close_after_ = false;

@@ -413,6 +413,23 @@ TEST_F(LimitsTest, ConnectionIsIdleAgainAfterAWaitForAHangUp) {
 
 // ---- who is there
 
+// A HEAD request takes every byte at once: nothing ever makes this handler wait.
+Task<> write_for_ever(Exchange& exchange) {
+  if (exchange.request().path() == "/") co_return co_await answer(exchange);
+  const std::string piece(64 * 1024, 'x');
+  auto going_on = co_await exchange.start({});
+  while (going_on) going_on = co_await exchange.write(piece);
+}
+
+TEST_F(LimitsTest, AnAnswerThatNeverHasToWaitDoesNotStarveOthers) {
+  serve(write_for_ever);
+  TextPeer greedy = dial();
+  greedy.send("HEAD /endless HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_TRUE(greedy.read_head().starts_with("HTTP/1.1 200 "));
+  TextPeer other = dial();
+  EXPECT_TRUE(is_answered(other));
+}
+
 Task<> say_peer(Exchange& exchange) {
   exchange.respond(
       {.content_type = "text/plain", .body = exchange.peer().role + "|" + exchange.peer().address});

@@ -1,8 +1,6 @@
 #include "pons/http/tls.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,6 +9,8 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+
+#include "socket_options.h"
 
 namespace pons::http {
 
@@ -152,8 +152,7 @@ Task<Result<std::unique_ptr<Transport>>> complete_handshake(std::unique_ptr<TlsT
 Result<std::unique_ptr<TlsTransport>> wrap(linux::Loop& loop, linux::UniqueFd socket,
                                            std::shared_ptr<TlsContext> context) {
   TRY_VOID(linux::set_nonblocking(socket.get()));
-  const int on = 1;  // as for plain sockets: Nagle would only delay
-  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  set_tcp_options(socket.get());
   auto watch = TRY(linux::Watch::create(loop, socket.get()));
   UniqueSsl ssl(SSL_new(context->native()));
   if (ssl == nullptr || SSL_set_fd(ssl.get(), socket.get()) != 1) return tls_error("start TLS");

@@ -1,10 +1,9 @@
 #include "pons/http/transport.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "advance.h"
+#include "socket_options.h"
 
 namespace pons::http {
 
@@ -58,10 +57,7 @@ class PlainTransport final : public Transport {
 Result<std::unique_ptr<Transport>> create_plain_transport(linux::Loop& loop,
                                                           linux::UniqueFd socket) {
   TRY_VOID(linux::set_nonblocking(socket.get()));
-  // Answers are written whole, so Nagle would only delay them. Fails on Unix sockets, which have no
-  // such delay.
-  const int on = 1;
-  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  set_tcp_options(socket.get());
   auto watch = TRY(linux::Watch::create(loop, socket.get()));
   return std::make_unique<PlainTransport>(std::move(socket), std::move(watch));
 }

@@ -205,6 +205,30 @@ TEST_F(LoopTest, AnExceptionEndsOnlyItsOwnTask) {
   run(outlive(*loop_));
 }
 
+Task<> never_waits(Loop& loop, bool* stop, int* rounds) {
+  while (!*stop) {
+    ++*rounds;
+    co_await loop.next_round();
+  }
+}
+Task<> share_the_loop(Loop& loop, int a, int b, int* rounds) {
+  bool stop = false;
+  char got = 0;
+  TaskGroup group(loop);
+  group.spawn(never_waits(loop, &stop, rounds));
+  EXPECT_EQ(write(b, "x", 1), 1);
+  co_await read_one(loop, a, &got);
+  co_await loop.sleep_for(milliseconds(1));
+  stop = true;
+  co_await group.wait_until_empty(kNever);
+}
+
+TEST_F(LoopTest, WorkThatNeverWaitsLetsDescriptorsAndTimersHaveTheirTurn) {
+  int rounds = 0;
+  run(share_the_loop(*loop_, a_.get(), b_.get(), &rounds));
+  EXPECT_GT(rounds, 1);
+}
+
 TEST_F(LoopTest, PostFromAnotherThreadRunsOnTheLoop) {
   std::thread::id ran_on;
   std::thread other([&] {

@@ -160,6 +160,11 @@ Result<void> send_message(int socket, std::string_view bytes, std::span<const in
   return {};
 }
 
+void close_without_waiting(UniqueFd descriptor) {
+  const linger none{};
+  setsockopt(descriptor.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);  // or it is no socket
+}
+
 Result<std::optional<Message>> receive_message(int socket, std::size_t bytes_max,
                                                std::size_t descriptors_max) {
   Message message;
@@ -179,6 +184,10 @@ Result<std::optional<Message>> receive_message(int socket, std::size_t bytes_max
   if (got < 0) return os_error("receive message");
 
   // Owned before anything is judged: whatever is refused below is closed.
+  const auto refuse = [&](std::string why) {
+    for (UniqueFd& descriptor : message.descriptors) close_without_waiting(std::move(descriptor));
+    return make_error(ErrorCode::kLimit, "receive message", std::move(why));
+  };
   for (cmsghdr* entry = CMSG_FIRSTHDR(&header); entry != nullptr;
        entry = CMSG_NXTHDR(&header, entry)) {
     if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SCM_RIGHTS) continue;
@@ -190,12 +199,10 @@ Result<std::optional<Message>> receive_message(int socket, std::size_t bytes_max
     }
   }
   if ((header.msg_flags & MSG_TRUNC) != 0)
-    return make_error(ErrorCode::kLimit, "receive message",
-                      fmt::format("longer than {} bytes", bytes_max));
+    return refuse(fmt::format("longer than {} bytes", bytes_max));
   // The control buffer is padded to eight bytes and may hold one more than was asked for.
   if ((header.msg_flags & MSG_CTRUNC) != 0 || message.descriptors.size() > descriptors_max)
-    return make_error(ErrorCode::kLimit, "receive message",
-                      fmt::format("more than {} descriptors", descriptors_max));
+    return refuse(fmt::format("more than {} descriptors", descriptors_max));
   if (got == 0) return make_error(ErrorCode::kUnavailable, "receive message", "the peer is gone");
   message.bytes.resize(static_cast<std::size_t>(got));
   return std::optional<Message>(std::move(message));

@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -95,6 +96,20 @@ int signal_supervisor(const Profile&, const Context& context) {
   return error == 0 ? 0 : result_of(tgkill(context.supervisor, context.supervisor, 0));
 }
 
+// The kernel would signal the supervisor for us whenever something arrives on the descriptor.
+int signal_by_descriptor(const Profile&, const Context& context) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  const UniqueFd one(ends[0]), other(ends[1]);
+  return result_of(fcntl(one.get(), F_SETOWN, context.supervisor));
+}
+
+int outlive_supervisor(const Profile&, const Context&) {
+  int signal = 0;
+  prctl(PR_GET_PDEATHSIG, &signal);
+  return signal == SIGKILL ? EPERM : 0;
+}
+
 int limit_supervisor(const Profile&, const Context& context) {
   rlimit ignored{};
   return result_of(prlimit(context.supervisor, RLIMIT_NOFILE, nullptr, &ignored));
@@ -137,6 +152,14 @@ int listen_for_strangers(const Profile&, const Context&) {
   return result_of(listen(socket.get(), 1));
 }
 
+// A local pair ignores the flag; a listener that was handed in would obey it and connect.
+int connect_by_sending(const Profile&, const Context&) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  const UniqueFd one(ends[0]), other(ends[1]);
+  return result_of(send(one.get(), "x", 1, MSG_FASTOPEN | MSG_NOSIGNAL));
+}
+
 // Connecting a UDP socket looks up a route and sends nothing.
 int find_route(const Profile&, const Context&) {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -169,6 +192,18 @@ int read_etc(const Profile&, const Context&) {
 }
 int read_admin_token(const Profile&, const Context& context) {
   return try_open(context.state_dir + "/admin.token", O_RDONLY);
+}
+int read_disk(const Profile&, const Context&) {
+  int error = ENOENT;
+  std::error_code ignored;
+  for (const auto& disk : std::filesystem::directory_iterator("/sys/class/block", ignored)) {
+    error = try_open("/dev/" + disk.path().filename().string(), O_RDONLY);
+    if (error == 0) return 0;
+  }
+  return error;
+}
+int set_core_pattern(const Profile&, const Context&) {
+  return try_open("/proc/sys/kernel/core_pattern", O_WRONLY);
 }
 int write_outside(const Profile&, const Context& context) {
   return try_open(context.state_dir + "/written-by-a-role", O_WRONLY | O_CREAT);
@@ -294,6 +329,7 @@ using enum Attempt::Must;
 
 constexpr Attempt kForEveryRole[] = {
     {"capabilities", "holds no capability beyond its profile", hold_capability},
+    {"parent_death", "does not outlive the supervisor", outlive_supervisor},
     {"core_dump", "its memory is never written to disk or read by others", be_dumped},
     {"trace_supervisor", "cannot trace the supervisor", trace_supervisor},
     {"read_admin_token", "cannot read the admin token", read_admin_token},
@@ -316,6 +352,8 @@ constexpr Attempt kForFilteredRoles[] = {
     {"ptrace", "cannot trace any process", trace_nobody},
     {"read_memory", "cannot read another process's memory", read_other_memory},
     {"signal", "cannot signal other processes", signal_supervisor},
+    {"signal_by_descriptor", "cannot make the kernel signal others", signal_by_descriptor},
+    {"fast_open", "cannot connect by sending (TCP Fast Open)", connect_by_sending},
     {"limits", "cannot see or set other processes' limits", limit_supervisor},
     {"writable_code", "cannot make memory that is writable and executable", make_code},
     {"setuid", "cannot become root", become_root},
@@ -347,6 +385,8 @@ constexpr Attempt kForOnlineRoles[] = {
 };
 
 constexpr Attempt kForSpawner[] = {
+    {"read_disk", "finds no disk to read behind the file system's back", read_disk},
+    {"core_pattern", "cannot change the kernel's settings", set_core_pattern},
     {"route", "has no route to anywhere", find_route},
     {"read_proc", "cannot read other processes' environment", read_process_table},
     {"write_outside", "cannot write into Pons' state directory", write_outside},

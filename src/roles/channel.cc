@@ -34,8 +34,7 @@ Result<std::optional<linux::Message>> receive_from_role(int socket, std::size_t 
 }
 
 Task<> FairTurns::after_message() {
-  // Not until now(): the loop would serve that in the same round.
-  if (++handled_ % kMessagesPerTurn == 0) co_await loop_.sleep_for(Duration(1));
+  if (++handled_ % kMessagesPerTurn == 0) co_await loop_.next_round();
 }
 
 Result<linux::UniqueFd> dial(int channel) {
@@ -61,6 +60,9 @@ Task<> accept_dialled(linux::Loop& loop, int channel, std::function<void(linux::
         is_local_stream((*message)->descriptors.front().get())) {
       accept(std::move((*message)->descriptors.front()));
     } else {
+      if (message)
+        for (auto& descriptor : (*message)->descriptors)
+          linux::close_without_waiting(std::move(descriptor));
       LOG_WARN("a malformed connection was dropped",
                {"error", message ? "not a connection" : message.error().describe()});
     }

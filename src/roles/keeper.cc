@@ -39,7 +39,7 @@ Result<void> DescriptorStore::put(std::string_view name, linux::UniqueFd descrip
   TRY_VOID(check_name(name));
   const auto place = items_.find(name);
   if (place != items_.end()) {
-    place->second = std::move(descriptor);
+    linux::close_without_waiting(std::exchange(place->second, std::move(descriptor)));
     return {};
   }
   if (items_.size() >= kKeptDescriptorsMax)
@@ -54,6 +54,7 @@ Result<void> DescriptorStore::drop(std::string_view name) {
   const auto place = items_.find(name);
   if (place == items_.end())
     return make_error(ErrorCode::kNotFound, "drop descriptor", std::string(name));
+  linux::close_without_waiting(std::move(place->second));
   items_.erase(place);
   return {};
 }

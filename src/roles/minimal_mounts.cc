@@ -47,7 +47,10 @@ Result<void> show(int root, const std::string& path, Writing writing) {
   if (writing == Writing::kRefused)
     TRY_VOID(mount.set_attributes(
         {.read_only = true, .no_suid = true, .scope = MountScope::kWholeTree}));
-  if (S_ISDIR(info.st_mode)) {
+  struct stat there{};
+  if (fstatat(root, path.c_str() + 1, &there, AT_SYMLINK_NOFOLLOW) == 0) {
+    // Part of something that is shown already.
+  } else if (S_ISDIR(info.st_mode)) {
     TRY_VOID(create_directories(root, path));
   } else {
     TRY_VOID(create_directories(root, path.substr(0, path.rfind('/'))));
@@ -65,7 +68,13 @@ Result<void> show_own_processes(int root) {
   const std::pair<std::string, std::string> options[] = {{"hidepid", "ptraceable"}};
   auto processes = TRY(DetachedMount::new_filesystem("proc", options));
   TRY_VOID(create_directories(root, "/proc"));
-  return std::move(processes).attach(root, "proc");
+  TRY_VOID(std::move(processes).attach(root, "proc"));
+  // The kernel's settings are for reading.
+  const linux::UniqueFd settings(openat(root, "proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!settings) return os_error("build mount tree", "/proc/sys");
+  auto sealed = TRY(DetachedMount::clone_tree(settings.get(), MountScope::kOneMount));
+  TRY_VOID(sealed.set_attributes({.read_only = true}));
+  return std::move(sealed).attach(root, "proc/sys");
 }
 
 }  // namespace
@@ -84,7 +93,10 @@ Result<void> enter_minimal_mounts(const Profile& profile, const std::string& sta
   TRY_VOID(std::move(stage).attach(AT_FDCWD, own_state));
   for (const std::string_view path : profile.read_only)
     TRY_VOID(show(root.get(), std::string(path), Writing::kRefused));
-  for (const char* path : {"/sys", "/dev"}) TRY_VOID(show(root.get(), path, Writing::kAllowed));
+  TRY_VOID(show(root.get(), "/sys", Writing::kRefused));
+  TRY_VOID(show(root.get(), "/sys/fs/cgroup", Writing::kAllowed));
+  for (const char* device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
+    TRY_VOID(show(root.get(), device, Writing::kAllowed));
   TRY_VOID(show_own_processes(root.get()));
   TRY_VOID(create_directories(root.get(), own_state));
   TRY_VOID(std::move(own).attach(root.get(), own_state.substr(1)));

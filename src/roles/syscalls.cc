@@ -73,7 +73,6 @@ void append_run(std::vector<SyscallRule>& rules) {
                  SYS_close_range,
                  SYS_dup,
                  SYS_dup3,
-                 SYS_fcntl,
                  SYS_fstat,
                  SYS_lseek,
                  SYS_poll,
@@ -102,6 +101,10 @@ void append_run(std::vector<SyscallRule>& rules) {
                            PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_PDEATHSIG})
     rules.push_back(with_argument(SYS_prctl, 0, static_cast<std::uint64_t>(option)));
   rules.push_back(with_argument(SYS_prlimit64, 0, 0));  // its own limits only
+  // Not F_SETOWN and F_SETSIG, by which the kernel sends signals on a process's behalf.
+  for (const int command : {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL,
+                            F_GET_SEALS, F_ADD_SEALS, F_GETLK, F_SETLK, F_OFD_GETLK, F_OFD_SETLK})
+    rules.push_back(with_argument(SYS_fcntl, 1, static_cast<std::uint64_t>(command)));
   // abort() signals its own thread; nobody else may be signalled.
   rules.push_back(with_argument(SYS_tgkill, 0, static_cast<std::uint64_t>(getpid())));
   rules.push_back({SYS_clone, {{0, Compare::kMaskedEqual, CLONE_THREAD, CLONE_THREAD}}});
@@ -110,9 +113,13 @@ void append_run(std::vector<SyscallRule>& rules) {
 // Conversation over sockets that were handed in, and pairs of Unix sockets to hand out. No socket()
 // and no bind().
 void append_converse(std::vector<SyscallRule>& rules) {
-  append(rules, {SYS_accept4, SYS_recvfrom, SYS_sendto, SYS_recvmsg, SYS_sendmsg, SYS_shutdown,
-                 SYS_getsockopt, SYS_setsockopt, SYS_getsockname, SYS_getpeername});
+  append(rules, {SYS_accept4, SYS_recvfrom, SYS_recvmsg, SYS_shutdown, SYS_getsockopt,
+                 SYS_setsockopt, SYS_getsockname, SYS_getpeername});
   rules.push_back(with_argument(SYS_socketpair, 0, AF_UNIX));
+  // TCP Fast Open connects by sending, past every rule about connect: a listener that was handed in
+  // would do for it.
+  rules.push_back({SYS_sendto, {{3, Compare::kMaskedEqual, MSG_FASTOPEN, 0}}});
+  rules.push_back({SYS_sendmsg, {{2, Compare::kMaskedEqual, MSG_FASTOPEN, 0}}});
   // The question by which a self-test tells an empty network namespace from the host's.
   rules.push_back(with_argument(SYS_ioctl, 1, SIOCGIFCONF));
 }
@@ -130,7 +137,7 @@ void append_files(std::vector<SyscallRule>& rules) {
 void append_internet(std::vector<SyscallRule>& rules) {
   rules.push_back(with_argument(SYS_socket, 0, AF_INET));
   rules.push_back(with_argument(SYS_socket, 0, AF_INET6));
-  append(rules, {SYS_connect, SYS_sendmmsg, SYS_recvmmsg});
+  append(rules, {SYS_connect, SYS_recvmmsg});
 }
 
 // The spawner's filter is inherited by every sandbox, so it refuses only what neither it nor any

@@ -19,6 +19,7 @@ namespace {
 using linux::Wait;
 
 // A role that lived this long after it got ready did not die of its start: it is restarted at once.
+constexpr std::size_t kLogBytesPerSecond = 256 * 1024;
 constexpr Duration kStableTime = std::chrono::seconds(10);
 
 Duration milliseconds(std::uint64_t count) {
@@ -137,6 +138,8 @@ Task<> RoleProcess::relay_log(linux::UniqueFd pipe) {
   auto watch = linux::Watch::create(loop_, pipe.get());
   CHECK(watch.has_value());
   roles::FairTurns turns(loop_);
+  TimePoint second = loop_.now();
+  std::size_t bytes_this_second = 0;
   char piece[4096];
   for (;;) {
     const ssize_t got = read(pipe.get(), piece, sizeof piece);
@@ -147,6 +150,14 @@ Task<> RoleProcess::relay_log(linux::UniqueFd pipe) {
     if (got <= 0) co_return;
     log_.feed({piece, static_cast<std::size_t>(got)}, relay_log_line);
     co_await turns.after_message();
+    // A role that floods waits at its full pipe; the log's reader and its disk do not pay for it.
+    bytes_this_second += static_cast<std::size_t>(got);
+    if (bytes_this_second > kLogBytesPerSecond)
+      co_await loop_.sleep_until(second + std::chrono::seconds(1));
+    if (loop_.now() - second >= std::chrono::seconds(1)) {
+      second = loop_.now();
+      bytes_this_second = 0;
+    }
   }
 }
 

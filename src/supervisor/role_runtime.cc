@@ -38,6 +38,12 @@ Task<> answer_health(http::Exchange& exchange) {
 
 }  // namespace
 
+bool refuse_unless_operator(http::Exchange& exchange) {
+  if (exchange.peer().role == kOperator) return false;
+  exchange.respond(http::error_response(403, "denied", "only the operator may ask for this"));
+  return true;
+}
+
 Result<std::unique_ptr<RoleRuntime>> RoleRuntime::create(roles::RoleStart start) {
   // Before confinement, so that no signal is lost: threads inherit the mask.
   auto signals = TRY(linux::SignalFd::create({SIGTERM, SIGINT}));
@@ -126,7 +132,9 @@ Task<> RoleRuntime::wait_for_end() {
   auto watch = linux::Watch::create(*loop_, signals_.fd());
   CHECK(watch.has_value());
   while (!signals_.take()) co_await watch->readable(kNever);
-  const TimePoint deadline = loop_->now() + std::chrono::seconds(start_.drain_seconds);
+  // A little less than the supervisor's patience: better an end of its own than a kill.
+  const TimePoint deadline =
+      loop_->now() + std::chrono::seconds(start_.drain_seconds) - std::chrono::milliseconds(750);
   for (http::Server* server : servers_) co_await server->drain(deadline);
   loop_->stop();
 }
@@ -149,10 +157,7 @@ Task<> RoleRuntime::answer_identity(http::Exchange& exchange) {
 // Only over the control socket, whose file only the operator may open: other roles have no business
 // in it.
 Task<> RoleRuntime::answer_self_test(http::Exchange& exchange) {
-  if (exchange.peer().role != kOperator) {
-    exchange.respond(http::error_response(403, "denied", "only the operator may ask for this"));
-    co_return;
-  }
+  if (refuse_unless_operator(exchange)) co_return;
   const auto results =
       roles::run_self_test(roles::profile_of(start_.role),
                            {start_.confinement.state_dir, start_.confinement.supervisor});

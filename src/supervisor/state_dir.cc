@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "pons/base/id.h"
@@ -37,6 +39,26 @@ Result<linux::UniqueFd> ensure_private_directory(const std::string& path, unsign
   return directory;
 }
 
+// A directory that is there already is taken only if it is ours to take: it was used by Pons
+// before, or it is empty. Anything else (/tmp, somebody's home) would lose its owner and its
+// rights.
+Result<void> check_may_adopt(const std::string& path) {
+  struct stat info{};
+  if (lstat(path.c_str(), &info) != 0) return {};
+  if (!S_ISDIR(info.st_mode)) return {};  // refused where it is opened
+  const auto refuse = [&](std::string_view why) {
+    return make_error(ErrorCode::kConflict, "use state directory",
+                      fmt::format("{} {}; choose one that is empty or does not exist", path, why));
+  };
+  if (info.st_uid != geteuid()) return refuse("belongs to another user");
+  std::error_code error;
+  const bool empty = std::filesystem::is_empty(path, error);
+  if (error) return os_error("use state directory", path, error.value());
+  if (!empty && access((path + "/run/pons.lock").c_str(), F_OK) != 0)
+    return refuse("holds other things than Pons' state");
+  return {};
+}
+
 // The lock file holds the pid of whoever has the lock, for the message to whoever comes second.
 Result<linux::UniqueFd> take_lock(const std::string& state_dir) {
   const std::string path = state_dir + "/run/pons.lock";
@@ -61,6 +83,7 @@ Result<linux::UniqueFd> take_lock(const std::string& state_dir) {
 
 Result<StateDir> StateDir::open(const std::string& path) {
   TRY_VOID(create_parents(path));
+  TRY_VOID(check_may_adopt(path));
   const uid_t self = geteuid();
   // Others may pass through to their own folder, and see nothing on the way.
   TRY(ensure_private_directory(path, 0711, self));
@@ -80,15 +103,20 @@ Result<Secret> StateDir::ensure_admin_token() const {
   if (access(admin_token_path().c_str(), F_OK) != 0)
     TRY_VOID(linux::write_file_atomically(admin_token_path(),
                                           "pons_" + random_text(kTokenLetters) + "\n", 0600));
+  // One descriptor for all questions: what is checked is what is read.
+  const auto file = TRY(linux::open_file(admin_token_path(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
   struct stat info{};
-  if (stat(admin_token_path().c_str(), &info) != 0)
-    return os_error("read admin token", admin_token_path());
+  if (fstat(file.get(), &info) != 0) return os_error("read admin token", admin_token_path());
+  if (!S_ISREG(info.st_mode) || info.st_uid != geteuid())
+    return make_error(ErrorCode::kInvalid, "read admin token",
+                      fmt::format("{} is not a file of this user; delete it to get a new token",
+                                  admin_token_path()));
   if ((info.st_mode & 077) != 0)
     return make_error(
         ErrorCode::kInvalid, "read admin token",
         fmt::format("others can read {}; run `chmod 600` on it, or delete it to get a new token",
                     admin_token_path()));
-  std::string text = TRY(linux::read_file(admin_token_path(), kFileBytesMax));
+  std::string text = TRY(linux::read_all(file.get(), kFileBytesMax));
   Secret token{std::string(trim(text))};
   wipe(text.data(), text.size());
   constexpr std::size_t kTokenBytesMin = 32;

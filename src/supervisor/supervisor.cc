@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -266,18 +265,24 @@ Task<> Supervisor::stop_on_signal() {
 
 // The door first, so that nothing new comes in; then whoever the others lean on last.
 Task<> Supervisor::stop_all() {
-  constexpr std::array kOrder = {Role::kFront,  Role::kBrain,  Role::kGateway,
-                                 Role::kEgress, Role::kWarden, Role::kSpawner};
   linux::notify_supervisor("STOPPING=1");
   // The front closes its own copy when it drains; with both gone the kernel refuses new clients
   // instead of letting them wait for an answer that never comes.
   public_listener_.reset();
+  // What a role drains with leaves a moment for whoever comes after it.
   const TimePoint deadline = loop_->now() + std::chrono::seconds(config_.supervisor.drain_seconds);
-  // A role that has used up its time ends by itself right after, and has not used up the others'.
-  constexpr Duration kGrace = std::chrono::milliseconds(500);
-  for (const Role role : kOrder)
-    co_await roles_[static_cast<std::size_t>(role)]->stop(std::max(deadline, loop_->now()) +
-                                                          kGrace);
+  constexpr Duration kForTheNext = std::chrono::milliseconds(250);
+  const auto stop = [this](Role role, TimePoint until) {
+    return roles_[static_cast<std::size_t>(role)]->stop(until);
+  };
+  co_await stop(Role::kFront, deadline - 2 * kForTheNext);
+  {
+    linux::TaskGroup middle(*loop_);
+    for (const Role role : {Role::kBrain, Role::kGateway, Role::kEgress, Role::kWarden})
+      middle.spawn(stop(role, std::max(deadline - kForTheNext, loop_->now() + kForTheNext)));
+    co_await middle.wait_until_empty(kNever);  // each ends at its deadline
+  }
+  co_await stop(Role::kSpawner, std::max(deadline, loop_->now() + kForTheNext));
   co_await control_->drain(loop_->now() + std::chrono::milliseconds(500));
   remove_control_sockets();
 }

@@ -35,6 +35,7 @@ Task<> answer_identity(spawner::Client& client, http::Exchange& exchange) {
 // The spawner makes the attempts and says what the kernel answered; names and judgement are added
 // here.
 Task<> answer_self_test(spawner::Client& client, http::Exchange& exchange) {
+  if (supervisor::refuse_unless_operator(exchange)) co_return;
   std::vector<roles::AttemptResult> results;
   const auto attempts = roles::attempts_for(roles::profile_of(Role::kSpawner));
   for (std::size_t i = 0; i < attempts.size(); ++i) {

@@ -18,6 +18,8 @@ NOTICED_BY = {
     "network_namespace": {role: {"network_address"} for role in ROLES if role not in ONLINE_ROLES},
     "mount_namespace": {"spawner": {"read_admin_token", "read_other_state", "write_outside"}},
     "memory": {"spawner": {"core_dump"}},
+    # Set by the supervisor too, and cleared by the change of user.
+    "parent_death": {role: {"parent_death"} for role in ROLES if role != "spawner"},
 }
 
 
@@ -102,6 +104,9 @@ class Weakened(PonsTestCase):
 
     def test_readable_memory_is_noticed(self):
         self.assert_noticed("memory")
+
+    def test_roles_that_would_outlive_the_supervisor_are_noticed(self):
+        self.assert_noticed("parent_death")
 
     def test_without_no_new_privileges_no_role_starts_at_all(self):
         # The kernel takes a filter only from a process that has given up new privileges.

@@ -141,6 +141,20 @@ class Loop {
   }
   auto sleep_for(Duration duration) { return sleep_until(now_ + duration); }
 
+  // Lets everyone else have a turn first. For work that may go on without ever having to wait.
+  auto next_round() {
+    struct Yield : Waiter {
+      explicit Yield(Loop& loop) : Waiter(loop, kNever) {}
+      bool await_ready() const { return false; }
+      void await_suspend(std::coroutine_handle<> handle) {
+        suspend(handle);
+        schedule();
+      }
+      void await_resume() const {}
+    };
+    return Yield(*this);
+  }
+
  private:
   friend class Watch;
   friend class Waiter;
@@ -236,8 +250,11 @@ class Watch {
 namespace detail {
 template <class T>
 Task<> collect(Task<T> task, std::optional<T>& value, Event& done) {
+  struct Done {
+    Event& event;
+    ~Done() { event.set(); }  // also when the task throws
+  } const at_end{done};
   value.emplace(co_await std::move(task));
-  done.set();
 }
 }  // namespace detail
 

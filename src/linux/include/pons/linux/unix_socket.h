@@ -33,6 +33,10 @@ Result<UniqueFd> connect_unix(const std::string& path);
 // EAGAIN. The receiver gets its own copies of the descriptors.
 Result<void> send_message(int socket, std::string_view bytes, std::span<const int> descriptors);
 
+// Closes a descriptor that came from somebody else without ever waiting: a TCP socket can be told
+// to hold up whoever closes it last (SO_LINGER) for days.
+void close_without_waiting(UniqueFd descriptor);
+
 struct Message {
   std::string bytes;
   std::vector<UniqueFd> descriptors;

@@ -59,4 +59,8 @@ class RoleRuntime {
   std::unique_ptr<http::Server> control_;
 };
 
+// True when the request came from another role and has been answered with 403: some questions are
+// for whoever may open the control socket, and for nobody else.
+bool refuse_unless_operator(http::Exchange& exchange);
+
 }  // namespace pons::supervisor
