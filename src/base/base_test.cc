@@ -219,6 +219,25 @@ TEST(Log, EachSiteIsRateLimitedAndSaysWhatItLeftOut) {
   EXPECT_GT(site.suppressed.load() + 0U, 400U - kLogLinesPerSecondPerSite);
 }
 
+// A blocking pipe that nobody reads: a log that waited for it would stop the process.
+TEST(Log, AReaderThatStopsReadingStopsNobody) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const LogSettings before = log_settings();
+  configure_log({.format = LogFormat::kJson, .descriptor = ends[1]});
+  const std::string line(8000, 'x');
+  for (int i = 0; i < 50; ++i) relay_log_line(line);  // six times what the pipe holds
+  std::string out(1 << 20, '\0');
+  out.resize(static_cast<std::size_t>(read(ends[0], out.data(), out.size())));
+  EXPECT_GT(out.size(), 8000U);
+  relay_log_line("the reader is back");
+  char tail[64];
+  EXPECT_EQ(read(ends[0], tail, sizeof tail), 19);
+  configure_log(before);
+  close(ends[0]);
+  close(ends[1]);
+}
+
 Task<int> answer() {
   co_return 42;
 }

@@ -196,10 +196,8 @@ TEST_F(CliTest, AFileThatIsNamedIsTheOnlyOneRead) {
 
 TEST_F(CliTest, OverridesGoThroughTheChecksOfTheFile) {
   const Common wrong[] = {
-      {.state_dir = "relative"},    {.state_dir = "/with\nline"},
-      {.state_dir = "/a/../b"},     {.state_dir = "/x\nlisten: evil"},
-      {.listen = "nonsense"},       {.listen = "127.0.0.1:99999"},
-      {.listen = "example.com:80"}, {.state_dir = "/bad-\xFF"},
+      {.state_dir = "/with\nline"},  {.state_dir = "/x\nlisten: evil"}, {.listen = "nonsense"},
+      {.listen = "127.0.0.1:99999"}, {.listen = "example.com:80"},      {.state_dir = "/bad-\xFF"},
       {.listen = "\xC3\x28:1"},
   };
   for (const Common& common : wrong) {
@@ -207,6 +205,12 @@ TEST_F(CliTest, OverridesGoThroughTheChecksOfTheFile) {
     EXPECT_FALSE(load_config(common)) << common.state_dir << common.listen;
     EXPECT_NE(GetCapturedStderr(), "");
   }
+}
+
+TEST_F(CliTest, ARelativeStateDirectoryMeansFromHere) {
+  const auto here = std::filesystem::current_path();
+  EXPECT_EQ(load_config({.state_dir = "state"})->config.state_dir, here / "state");
+  EXPECT_EQ(load_config({.state_dir = "./a/../b"})->config.state_dir, here / "b");
 }
 
 TEST_F(CliTest, ABrokenFileStopsEveryCommand) {

@@ -1,6 +1,7 @@
 #include "pons/linux/unix_socket.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,6 +28,25 @@ class UnixSocketTest : public ::testing::Test {
   void TearDown() override { fs::remove_all(directory_); }
   std::string directory_;
 };
+
+// A peer that reads nothing, a full send buffer, and an hour to linger: close() would sleep.
+TEST_F(UnixSocketTest, ClosingSomebodyElsesSocketNeverWaits) {
+  UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof address;
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  UniqueFd lingering(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(connect(lingering.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  const UniqueFd peer(accept(listener.get(), nullptr, nullptr));
+  const std::string bytes(64 * 1024, 'x');
+  while (send(lingering.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) {
+  }
+  const linger an_hour{.l_onoff = 1, .l_linger = 3600};
+  ASSERT_EQ(setsockopt(lingering.get(), SOL_SOCKET, SO_LINGER, &an_hour, sizeof an_hour), 0);
+  close_without_waiting(std::move(lingering));
+}
 
 TEST_F(UnixSocketTest, ListensWithItsModeWhateverTheUmask) {
   const std::string path = directory_ + "/s";

@@ -15,6 +15,7 @@
 namespace pons::supervisor {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -81,17 +82,48 @@ TEST_F(StateDirTest, SetsRightsThatHaveBecomeTooWideRightAgain) {
 
 TEST_F(StateDirTest, RefusesALinkInPlaceOfAFolder) {
   const std::string elsewhere = scratch_ + "/elsewhere";
-  for (const char* name : {"/brain", "/run", "/spawner"}) {
+  for (const char* name : {"/brain", "/spawner", "/run"}) {
     ASSERT_TRUE(StateDir::open(path()));
     std::filesystem::remove_all(path() + name);
     std::filesystem::create_directory(elsewhere);
     ASSERT_EQ(chmod(elsewhere.c_str(), 0755), 0);
     std::filesystem::create_symlink(elsewhere, path() + name);
-    EXPECT_THAT(refusal(), HasSubstr(name));
+    EXPECT_THAT(refusal(), AnyOf(HasSubstr(name), HasSubstr("other things than Pons' state")));
     EXPECT_EQ(mode_of(elsewhere), 0755U) << "it was followed";
     EXPECT_EQ(status_of(elsewhere).st_uid, geteuid()) << "it was followed";
     std::filesystem::remove(path() + name);
   }
+}
+
+TEST_F(StateDirTest, ADirectoryOfOthersKeepsItsOwnerAndRights) {
+  std::filesystem::create_directories(path());
+  ASSERT_TRUE(linux::write_file_atomically(path() + "/letter", "dear", 0600));
+  ASSERT_EQ(chmod(path().c_str(), 01777), 0);
+  EXPECT_THAT(refusal(), HasSubstr("other things than Pons' state"));
+  EXPECT_EQ(mode_of(path()), 01777U);
+  std::filesystem::remove(path() + "/letter");
+  EXPECT_EQ(refusal(), "opened") << "an empty directory is free to take";
+}
+
+TEST_F(StateDirTest, AnotherUsersDirectoryIsNotTaken) {
+  ASSERT_EQ(geteuid(), 0U) << "run the tests as root";
+  std::filesystem::create_directories(path());
+  ASSERT_EQ(chown(path().c_str(), 65534, 65534), 0);
+  EXPECT_THAT(refusal(), HasSubstr("belongs to another user"));
+  EXPECT_EQ(status_of(path()).st_uid, 65534U);
+}
+
+TEST_F(StateDirTest, ATokenThatAnotherUserPlantedIsNotUsed) {
+  ASSERT_EQ(geteuid(), 0U) << "run the tests as root";
+  const auto state = StateDir::open(path());
+  ASSERT_TRUE(state);
+  ASSERT_TRUE(linux::write_file_atomically(state->admin_token_path(), std::string(45, 'x'), 0600));
+  ASSERT_EQ(chown(state->admin_token_path().c_str(), 65534, 65534), 0);
+  EXPECT_FALSE(state->ensure_admin_token());
+  std::filesystem::remove(state->admin_token_path());
+  ASSERT_TRUE(linux::write_file_atomically(scratch_ + "/planted", std::string(45, 'x'), 0600));
+  std::filesystem::create_symlink(scratch_ + "/planted", state->admin_token_path());
+  EXPECT_FALSE(state->ensure_admin_token());
 }
 
 TEST_F(StateDirTest, RefusesALinkInPlaceOfTheLockFile) {

@@ -131,6 +131,24 @@ class Limits(PonsTestCase):
                     continue
             self.assertTrue(status_line(answer).startswith("HTTP/1.1 408"), answer)
 
+    def test_dripping_body_that_nobody_reads_does_not_keep_a_connection(self):
+        pons = self.start()
+        with socket.create_connection(pons.address, timeout=0.1) as client:
+            client.sendall(b"POST /healthz HTTP/1.1\r\nHost: p\r\nContent-Length: 200000\r\n\r\n")
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            answer, ended = b"", False
+            while not ended and time.monotonic() < deadline:
+                try:
+                    client.sendall(b"a")
+                    piece = client.recv(4096)
+                    answer, ended = answer + piece, not piece
+                except TimeoutError:
+                    continue
+                except ConnectionError:
+                    ended = True
+            self.assertTrue(ended, "the connection is still open")
+            self.assertTrue(status_line(answer).startswith("HTTP/1.1 405"), answer)
+
     def idle_connections(self, pons, count, greeting):
         clients = []
         for _ in range(count):
