@@ -93,8 +93,8 @@ std::array<Profile, kRoleCount> make_profiles() {
 }  // namespace
 
 const std::array<Profile, kRoleCount>& profiles() {
-  static const std::array<Profile, kRoleCount> table = make_profiles();
-  return table;
+  static const std::array<Profile, kRoleCount> kTable = make_profiles();
+  return kTable;
 }
 
 const Profile& profile_of(Role role) {

@@ -19,7 +19,7 @@
 // a deadline, and every wait is cancelled by destroying the coroutine that waits. Everything here
 // belongs to its loop's thread, except Loop::post and Loop::stop.
 
-struct epoll_event;
+struct epoll_event;  // NOLINT(readability-identifier-naming): the kernel's
 
 namespace pons::linux {
 
