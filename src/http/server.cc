@@ -91,8 +91,22 @@ Result<void> Server::serve(linux::UniqueFd socket, Peer peer) {
     return make_error(ErrorCode::kUnavailable, "serve connection", "the server is draining");
   if (connections_.size() >= limits_.connections)
     return make_error(ErrorCode::kLimit, "serve connection", "too many connections");
-  connections_.spawn(run(TRY(create_plain_transport(loop_, std::move(socket))), std::move(peer)));
+  if (served_roles_[peer.role] >= limits_.connections_per_role)
+    return make_error(ErrorCode::kLimit, "serve connection",
+                      "too many connections from " + peer.role);
+  connections_.spawn(
+      run_counted(TRY(create_plain_transport(loop_, std::move(socket))), std::move(peer)));
   return {};
+}
+
+// One caller that opens connections without end locks out only itself.
+Task<> Server::run_counted(std::unique_ptr<Transport> transport, Peer peer) {
+  struct Counted {
+    std::size_t& count;
+    explicit Counted(std::size_t& c) : count(++c) {}
+    ~Counted() { --count; }
+  } const counted(served_roles_[peer.role]);
+  co_await run(std::move(transport), std::move(peer));
 }
 
 Task<> Server::greet(linux::UniqueFd socket, Peer peer, std::shared_ptr<TlsContext> tls) {

@@ -430,6 +430,24 @@ TEST_F(LimitsTest, AnAnswerThatNeverHasToWaitDoesNotStarveOthers) {
   EXPECT_TRUE(is_answered(other));
 }
 
+TEST_F(LimitsTest, OneCallerCannotTakeTheConnectionsOfTheOthers) {
+  serve(answer, {.connections_per_role = 2});
+  std::vector<linux::UniqueFd> kept;
+  const auto call_as = [&](const char* role) {
+    auto ends = std::move(*linux::create_socket_pair(SOCK_STREAM));
+    kept.push_back(std::move(ends.first));
+    return thread_.call(
+        [&] { return server_->serve(std::move(ends.second), {.role = role}).has_value(); });
+  };
+  EXPECT_TRUE(call_as("front"));
+  EXPECT_TRUE(call_as("front"));
+  EXPECT_FALSE(call_as("front"));
+  EXPECT_TRUE(call_as("egress"));
+  kept.clear();
+  ASSERT_TRUE(eventually_has_connections(0));
+  EXPECT_TRUE(call_as("front")) << "connections that ended count no more";
+}
+
 Task<> say_peer(Exchange& exchange) {
   exchange.respond(
       {.content_type = "text/plain", .body = exchange.peer().role + "|" + exchange.peer().address});

@@ -23,7 +23,10 @@ constexpr std::string_view kOperator = "operator";
 
 // Conversation between our own processes: short and local.
 http::ServerLimits control_limits() {
-  return {.body_bytes = 1024 * 1024, .connections = 256, .idle_time = std::chrono::seconds(300)};
+  return {.body_bytes = 1024 * 1024,
+          .connections = 512,
+          .connections_per_role = 64,
+          .idle_time = std::chrono::seconds(300)};
 }
 
 Task<Result<std::unique_ptr<http::Transport>>> dial_transport(linux::Loop& loop, int channel) {

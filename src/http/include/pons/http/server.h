@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 
 #include "pons/base/clock.h"
@@ -18,6 +19,7 @@ struct ServerLimits {
   HeadLimits head;
   std::uint64_t body_bytes = 32 * 1024 * 1024;
   std::size_t connections = 1024;
+  std::size_t connections_per_role = 1024;  // of those that serve() takes
   Duration header_time =
       std::chrono::seconds(10);  // from a request's first byte to the end of its head
   Duration idle_time = std::chrono::seconds(60);       // between requests
@@ -55,6 +57,7 @@ class Server {
                      std::shared_ptr<TlsContext> tls);
   Task<> greet(linux::UniqueFd socket, Peer peer, std::shared_ptr<TlsContext> tls);
   Task<> run(std::unique_ptr<Transport> transport, Peer peer);
+  Task<> run_counted(std::unique_ptr<Transport> transport, Peer peer);
   Task<> wait_for_room();
   std::string_view date_field();
 
@@ -62,7 +65,8 @@ class Server {
   ServerLimits limits_;
   Handler handler_;
   bool draining_ = false;
-  std::list<Http1Connection*> idle_;  // longest first
+  std::map<std::string, std::size_t> served_roles_;  // open connections that serve() took
+  std::list<Http1Connection*> idle_;                 // longest first
   std::vector<std::unique_ptr<char[]>> spare_buffers_;
   std::string date_;
   TimePoint date_until_{};
