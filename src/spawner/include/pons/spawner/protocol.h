@@ -11,22 +11,149 @@ namespace pons::spawner {
 // them. No text is parsed by the process that holds privileges.
 
 inline constexpr std::uint32_t kMagic = 0x504F4E53;  // "PONS"
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
+
+inline constexpr std::size_t kTemplateLayersMax = 32;
+inline constexpr std::size_t kOwnLayersMax = 32;
 
 enum class RequestKind : std::uint16_t {
   kIdentify = 1,  // values: pid, uptime in ms, number of self-test attempts
   kAttempt = 2,   // makes self-test attempt number `argument`; os_error: what the kernel said
+  kCreate = 3,    // a sandbox with `create`; comes back with a connection to its cell.
+                  // One that exists is found again.
+  kConnect = 4,   // a new connection to the cell
+  kDestroy = 5,   // answers when no process, mount and group of it is left; also when there was none
+  kSwitchView = 6,  // replaces the file system by the layers of `view`
+  kDropLayers = 7,  // deletes layers of its own, `view.layers`, that no view uses
+  kMergeLayers = 8,  // `view.layers` (topmost first) become one new layer `view.upper`;
+                     // EOPNOTSUPP when they hold moved directories: nothing changed
+  kSnapshot = 9,    // copies `view.layers` (topmost first) into the layer store, one for one;
+                    // values: how many; `digests`: what they are called there
+  kFreeze = 10,
+  kThaw = 11,
+  kSetLimits = 12,  // create.limits
+  kUsage = 13,      // values: see Usage
+  kDial = 14,       // a TCP socket being connected to port `argument` inside
+  kList = 15,       // values: up to 8 keys greater than `argument`, ascending; 0 after the last
+};
+
+struct Digest {  // of a template layer; all zero: the host's own
+  std::array<std::uint8_t, 32> bytes{};
+  bool operator==(const Digest&) const = default;
+};
+
+// A layer that a sandbox wrote. Sandboxes may stand on frozen layers of others.
+struct OwnLayer {
+  std::uint64_t sandbox = 0;
+  std::uint32_t number = 0;
+  std::uint32_t reserved = 0;
+  bool operator==(const OwnLayer&) const = default;
+};
+
+struct SandboxLimits {
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t swap_bytes = 0;
+  std::uint64_t pids = 0;
+  std::uint64_t cpu_percent = 0;
+  std::uint64_t disk_bytes = 0;   // never 0 in kCreate: unlimited is refused
+  std::uint64_t disk_inodes = 0;  // never 0 in kCreate
+};
+
+enum CreateFlags : std::uint32_t {
+  kAllowSudo = 1U << 0,
+  kAllowNestedUserNamespaces = 1U << 1,
+  kDiskUpper = 1U << 2,
+};
+
+// The file system of a sandbox: `upper` is writable and new, below it `layers` and then the
+// template's layers, all topmost first.
+struct View {
+  std::uint32_t upper = 0;
+  std::uint32_t layer_count = 0;
+  std::array<OwnLayer, kOwnLayersMax> layers{};
+  std::uint32_t must_seal = 0;  // 1: kSwitchView fails with EBUSY, and changes nothing, when a
+                                // process has a file of the old view open for writing
+  std::uint32_t reserved = 0;
+};
+
+struct Create {
+  std::uint32_t flags = 0;
+  std::uint32_t template_layer_count = 0;
+  std::array<Digest, kTemplateLayersMax> template_layers{};  // topmost first
+  SandboxLimits limits;
 };
 
 struct Request {
   std::uint32_t magic = kMagic;
   std::uint16_t version = kVersion;
   RequestKind kind = RequestKind::kIdentify;
-  std::uint64_t id = 0;  // comes back in the reply
+  std::uint64_t id = 0;       // comes back in the reply
+  std::uint64_t sandbox = 0;  // chosen by the warden at random, never 0
   std::uint64_t argument = 0;
+  Create create;
+  View view;
 };
 
-enum class Status : std::uint32_t { kDone = 0, kBadRequest = 1 };
+enum class Status : std::uint32_t {
+  kDone = 0,
+  kBadRequest = 1,
+  kFailed = 2,  // `step` and `os_error`
+  kNoSuchSandbox = 3,
+};
+
+// Where a failure happened. Names for people: name_of.
+enum class Step : std::uint32_t {
+  kNone = 0,
+  kUserNamespace,
+  kNetNamespace,
+  kCgroup,
+  kLimits,
+  kSocket,
+  kStore,
+  kTemplateLayer,
+  kOverlay,
+  kClone,
+  kJoinCgroup,
+  kCgroupNamespace,
+  kProc,
+  kSys,
+  kDev,
+  kHostTree,
+  kPivot,
+  kMask,
+  kUts,
+  kEnterUser,
+  kIdentity,
+  kSeccomp,
+  kCapabilities,
+  kExecute,
+  kFreeze,
+  kSeal,
+  kSwitch,
+  kMerge,
+  kCopy,
+  kDelete,
+  kConnect,
+  kDial,
+  kKeep,
+  kCount,
+};
+const char* name_of(Step step);
+
+// kUsage: indexes into Reply::values. ~0 where the host does not count it.
+enum Usage : std::size_t {
+  kMemoryBytes,
+  kMemoryPeakBytes,
+  kCpuUsec,
+  kPids,
+  kOomKills,
+  kDiskBytes,
+  kDiskInodes,
+  kMemoryPressure,  // hundredths of a percent, some, avg10
+  kCpuPressure,
+  kIoPressure,
+  kUsageCount,
+};
 
 inline constexpr std::int64_t kOsErrorMax = 4095;  // of the kernel
 
@@ -35,13 +162,18 @@ struct Reply {
   Status status = Status::kDone;
   std::uint64_t id = 0;
   std::int64_t os_error = 0;
-  std::array<std::uint64_t, 3> values{};
+  Step step = Step::kNone;
+  std::uint32_t reserved = 0;
+  std::array<std::uint64_t, 10> values{};
+  std::array<Digest, 16> digests{};
 };
 
-static_assert(sizeof(Request) == 24 && sizeof(Reply) == 48);
+static_assert(sizeof(Create) == 8 + 32 * 32 + 48 && sizeof(View) == 8 + 32 * 16 + 8);
+static_assert(sizeof(Request) == 32 + sizeof(Create) + sizeof(View));
+static_assert(sizeof(Reply) == 32 + 80 + 512);
 
-// Nothing unless size, magic, version and kind are right, or for a reply size, magic, status and
-// os_error.
+// Nothing unless size, magic, version, kind and every count are right, or for a reply size, magic,
+// status, step and os_error.
 std::optional<Request> parse_request(std::string_view bytes);
 std::optional<Reply> parse_reply(std::string_view bytes);
 

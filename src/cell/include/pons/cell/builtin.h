@@ -1,0 +1,58 @@
+#pragma once
+
+#include <stdint.h>
+
+// Programs inside the cell, started as jobs with kBuiltin. They run as the job's user, inside the
+// sandbox's own root and control groups: a path means what it means to the sandbox, so no link and
+// no ".." leads anywhere else, and what is written is charged to the sandbox.
+//
+// argv                         input          output
+// read PATH OFFSET SIZE        -              the bytes; SIZE 0 is "to the end"
+// write PATH MODE FLAGS        the bytes      -           flags: c create parents, a append,
+//                                                        x must not exist, s via a temporary file
+//                                                        that replaces PATH in one step
+// stat PATH                    -              FileRecord
+// list PATH DEPTH              -              FileRecord …, parents before their children
+// watch PATH RECURSIVE         -              WatchRecord … until killed
+// mkdir PATH MODE              -              FileRecord; parents too; "exists" is exit code 17
+// remove PATH                  -              - ; the whole tree, never through a link
+// rename FROM TO               -              FileRecord of TO
+// chmod PATH MODE              -              FileRecord
+//
+// Exit code 0, or the errno of what failed, with one line about it on standard error.
+
+namespace pons::cell {
+
+inline constexpr uint32_t kFileRecordMagic = 0x46494C45;   // "FILE"
+inline constexpr uint32_t kWatchRecordMagic = 0x57415443;  // "WATC"
+
+enum class FileKind : uint32_t { kOther = 0, kFile = 1, kDirectory = 2, kLink = 3 };
+
+// Followed by name_size bytes of path relative to the argument (empty for the argument itself) and
+// link_size bytes of the link's target. Paths are bytes and may be no valid UTF-8.
+struct FileRecord {
+  uint32_t magic;
+  FileKind kind;
+  uint32_t mode;  // permission bits
+  uint32_t uid;
+  uint32_t gid;
+  uint32_t name_size;
+  uint32_t link_size;
+  uint32_t reserved;
+  uint64_t size;
+  uint64_t inode;
+  int64_t modified_ns;
+};
+
+enum class Change : uint32_t { kCreate = 1, kWrite = 2, kRemove = 3, kRename = 4, kMode = 5 };
+
+struct WatchRecord {
+  uint32_t magic;
+  Change change;
+  uint32_t name_size;  // bytes of path, relative to the watched directory, that follow
+  uint32_t reserved;
+};
+
+static_assert(sizeof(FileRecord) == 56 && sizeof(WatchRecord) == 16);
+
+}  // namespace pons::cell

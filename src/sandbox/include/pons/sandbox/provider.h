@@ -1,0 +1,283 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "pons/base/result.h"
+#include "pons/base/task.h"
+#include "pons/linux/fd.h"
+
+// What a sandbox is to everyone who uses one, wherever it runs. Plain values that could cross a
+// network; an implementation in this process, in the warden, or at a remote service must not be
+// told apart (conformance.h checks it).
+//
+// Every call that changes something is idempotent by the id in it: repeated after a lost answer, it
+// finds what the first one did.
+
+namespace pons::sandbox {
+
+using Milliseconds = std::chrono::milliseconds;
+
+struct Limits {
+  std::uint64_t memory_bytes = 512ULL << 20;
+  std::uint64_t swap_bytes = 0;
+  std::uint32_t cpu_percent = 100;  // 100 is one processor
+  std::uint32_t pids = 512;
+  std::uint64_t disk_bytes = 0;    // 0: with an upper in memory, memory_bytes less what must stay
+  std::uint64_t disk_inodes = 0;   // 0: 1 per 4 KiB of disk_bytes
+  bool disk_upper = false;         // the writable layer on disk; disk_bytes is needed then
+  Milliseconds idle_max{0};        // no job and no call for so long ends it; 0: never
+  Milliseconds lifetime_max{0};    // 0: no end
+  Milliseconds freeze_after{0};    // freeze when idle for so long; 0: never
+
+  bool operator==(const Limits&) const = default;
+};
+
+// What makes a sandbox weaker. All off by default, each by a name one can search for.
+struct Weakening {
+  bool allow_sudo = false;                    // setuid programs work, inside only
+  bool allow_nested_user_namespaces = false;  // for programs that make sandboxes themselves
+  bool operator==(const Weakening&) const = default;
+};
+
+struct TemplateInfo {
+  std::string name;
+  std::string kind;                 // "host", "debian", "oci", "snapshot"
+  std::vector<std::string> layers;  // hex digests, topmost first
+  std::string user = "user";        // default of jobs
+  std::string directory;            // default of jobs; empty: the user's home
+  std::map<std::string, std::string> environment;
+  Weakening weakening;
+  std::uint64_t bytes = 0;
+  std::int64_t created_unix_ms = 0;
+  std::string source;  // "mmdebstrap bookworm", "oci:/path", "snapshot of sbx-…"
+};
+
+enum class State : std::uint8_t { kRunning, kPaused, kEnded };
+
+struct CreateRequest {
+  std::string id;  // empty: one is made. [a-z0-9-], 1 to 64 characters
+  std::string template_name = "host";
+  std::string hostname;  // empty: the id
+  std::map<std::string, std::string> environment;
+  std::map<std::string, std::string> labels;  // kept, and given back
+  Limits limits;
+};
+
+struct SandboxInfo {
+  std::string id;
+  std::string template_name;
+  State state = State::kRunning;
+  bool warm = false;  // came from the pool
+  std::int64_t created_unix_ms = 0;
+  std::int64_t used_unix_ms = 0;  // last call or end of a job
+  std::optional<std::int64_t> ends_unix_ms;
+  std::map<std::string, std::string> labels;
+  Limits limits;
+  std::vector<std::string> checkpoints;  // oldest first
+  std::uint32_t jobs_running = 0;
+};
+
+// Nothing where the host does not count it.
+struct Metrics {
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<std::uint64_t> memory_peak_bytes;
+  std::optional<std::uint64_t> cpu_usec;
+  std::optional<std::uint64_t> pids;
+  std::optional<std::uint64_t> oom_kills;
+  std::optional<std::uint64_t> disk_bytes;
+  std::optional<std::uint64_t> disk_inodes;
+  std::optional<double> memory_pressure;  // percent of the last 10 s in which something waited
+  std::optional<double> cpu_pressure;
+  std::optional<double> io_pressure;
+  std::uint64_t memory_bytes_max = 0;
+  std::uint64_t disk_bytes_max = 0;
+  std::uint32_t pids_max = 0;
+  std::uint32_t cpu_percent_max = 0;
+};
+
+struct TerminalSize {
+  std::uint16_t rows = 24;
+  std::uint16_t columns = 80;
+};
+
+// The whole transaction around one command.
+enum class Transaction : std::uint8_t {
+  kNone,
+  kRollbackOnFailure,  // undone unless the exit code is 0
+  kRollbackAlways,     // a rehearsal
+};
+
+struct JobSpec {
+  std::string id;                 // empty: one is made; at most 96 bytes
+  std::vector<std::string> argv;  // either this
+  std::string shell_line;         // or this, for /bin/sh
+  std::map<std::string, std::string> environment;
+  std::string directory;  // empty: the template's
+  std::string user;       // empty: the template's
+  std::string input;      // standard input from the start
+  bool input_open = false;  // more may follow with write_input; otherwise input ends after `input`
+  std::optional<TerminalSize> terminal;
+  Milliseconds timeout{0};
+  std::uint64_t output_bytes_max = 0;
+  std::uint64_t open_files_max = 0;
+  std::uint64_t file_bytes_max = 0;
+  Transaction transaction = Transaction::kNone;
+};
+
+enum class Outcome : std::uint8_t {
+  kRunning,
+  kExit,
+  kSignal,
+  kTimeout,
+  kOutOfMemory,
+  kOutputLimit,
+  kInterrupted,  // the sandbox ended under it: it may have run; look before you retry
+};
+
+struct JobInfo {
+  std::string id;
+  Outcome outcome = Outcome::kRunning;
+  int code = 0;  // exit code, or signal
+  std::uint32_t pid = 0;
+  Milliseconds duration{0};
+  std::uint64_t cpu_usec = 0;
+  std::uint64_t output_bytes = 0;  // ever written
+  std::uint64_t error_bytes = 0;
+  bool rolled_back = false;
+  std::string note;  // what a person should know: "disk full: …", "busy_writers: …"
+};
+
+struct Output {
+  enum class Stream : std::uint8_t { kOutput, kError } stream = Stream::kOutput;
+  std::uint64_t offset = 0;  // of the first byte
+  std::uint64_t lost = 0;    // bytes before it that are kept no more
+  std::string bytes;
+};
+
+// Either some output or, once and last, the end.
+using JobEvent = std::variant<Output, JobInfo>;
+
+struct JobOffsets {
+  std::uint64_t output = 0;
+  std::uint64_t error = 0;
+};
+
+// A job being followed. Leaving it does not end the job.
+class JobStream {
+ public:
+  virtual ~JobStream() = default;
+  virtual const std::string& job_id() const = 0;
+  // Nothing after the JobInfo. The deadline passing is kTimeout and loses nothing.
+  virtual Task<Result<std::optional<JobEvent>>> next(std::chrono::steady_clock::time_point deadline) = 0;
+};
+
+enum class FileKind : std::uint8_t { kOther, kFile, kDirectory, kLink };
+
+struct FileInfo {
+  std::string path;  // as asked for, or below it; bytes
+  FileKind kind = FileKind::kOther;
+  std::uint32_t mode = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::uint64_t size = 0;
+  std::uint64_t inode = 0;
+  std::int64_t modified_ns = 0;
+  std::string link_target;
+};
+
+struct WriteOptions {
+  std::uint32_t mode = 0644;
+  bool create_parents = true;
+  bool append = false;
+  bool must_not_exist = false;
+  std::string user;
+};
+
+struct FileChange {
+  enum class Kind : std::uint8_t { kCreate, kWrite, kRemove, kRename, kMode } kind = Kind::kCreate;
+  std::string path;
+};
+
+// Bytes on their way, pulled by whoever takes them. Empty: the end.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  virtual Task<Result<std::string>> next() = 0;
+};
+
+class ChangeStream {
+ public:
+  virtual ~ChangeStream() = default;
+  virtual Task<Result<FileChange>> next(std::chrono::steady_clock::time_point deadline) = 0;
+};
+
+// Paths are absolute, or relative to the user's home. `user` empty: the template's default.
+class Provider {
+ public:
+  virtual ~Provider() = default;
+
+  virtual Task<Result<std::vector<TemplateInfo>>> list_templates() = 0;
+  // Replaces one of the same name that is not in use.
+  virtual Task<Result<void>> put_template(TemplateInfo info) = 0;
+  // kConflict while a sandbox uses it. The layers that nobody needs any more.
+  virtual Task<Result<std::vector<std::string>>> remove_template(std::string name) = 0;
+
+  virtual Task<Result<SandboxInfo>> create(CreateRequest request) = 0;
+  virtual Task<Result<SandboxInfo>> inspect(std::string id) = 0;
+  virtual Task<Result<std::vector<SandboxInfo>>> list() = 0;
+  virtual Task<Result<void>> destroy(std::string id) = 0;  // also of one that is gone
+  virtual Task<Result<Metrics>> metrics(std::string id) = 0;
+  virtual Task<Result<SandboxInfo>> set_limits(std::string id, Limits limits) = 0;
+  virtual Task<Result<SandboxInfo>> pause(std::string id) = 0;
+  virtual Task<Result<SandboxInfo>> resume(std::string id) = 0;
+
+  // Starts the job, or joins the one that has its id.
+  virtual Task<Result<std::unique_ptr<JobStream>>> execute(std::string id, JobSpec job) = 0;
+  virtual Task<Result<std::unique_ptr<JobStream>>> attach(std::string id, std::string job,
+                                                          JobOffsets from) = 0;
+  virtual Task<Result<std::vector<JobInfo>>> list_jobs(std::string id) = 0;
+  virtual Task<Result<void>> write_input(std::string id, std::string job, std::string bytes) = 0;
+  virtual Task<Result<void>> close_input(std::string id, std::string job) = 0;
+  virtual Task<Result<void>> signal(std::string id, std::string job, int number) = 0;
+  virtual Task<Result<void>> resize(std::string id, std::string job, TerminalSize size) = 0;
+
+  virtual Task<Result<std::unique_ptr<ByteSource>>> read_file(std::string id, std::string path,
+                                                              std::string user,
+                                                              std::uint64_t offset,
+                                                              std::uint64_t size) = 0;
+  virtual Task<Result<FileInfo>> write_file(std::string id, std::string path, WriteOptions options,
+                                            std::unique_ptr<ByteSource> bytes) = 0;
+  virtual Task<Result<FileInfo>> stat_file(std::string id, std::string path, std::string user) = 0;
+  virtual Task<Result<std::vector<FileInfo>>> list_files(std::string id, std::string path,
+                                                         std::string user, std::uint32_t depth) = 0;
+  virtual Task<Result<FileInfo>> make_directory(std::string id, std::string path, std::string user) = 0;
+  virtual Task<Result<void>> remove_file(std::string id, std::string path, std::string user) = 0;
+  virtual Task<Result<FileInfo>> rename_file(std::string id, std::string from, std::string to,
+                                             std::string user) = 0;
+  virtual Task<Result<std::unique_ptr<ChangeStream>>> watch_files(std::string id, std::string path,
+                                                                  std::string user,
+                                                                  bool recursive) = 0;
+
+  // Checkpoints are named; an empty name makes one. kConflict with "busy_writers" when a process
+  // has a file open for writing: nothing changed then.
+  virtual Task<Result<std::string>> checkpoint(std::string id, std::string name) = 0;
+  virtual Task<Result<void>> rollback(std::string id, std::string name) = 0;
+  // Keeps what happened since and forgets the checkpoint.
+  virtual Task<Result<void>> commit(std::string id, std::string name) = 0;
+  // A new sandbox with the files of this one as they are now, and none of its processes.
+  virtual Task<Result<SandboxInfo>> fork(std::string id, CreateRequest request) = 0;
+  virtual Task<Result<TemplateInfo>> snapshot(std::string id, std::string template_name) = 0;
+
+  // A connection to a port inside, being made: writable when it stands.
+  virtual Task<Result<linux::UniqueFd>> dial(std::string id, std::uint16_t port) = 0;
+};
+
+}  // namespace pons::sandbox
