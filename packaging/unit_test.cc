@@ -18,6 +18,7 @@ const std::map<std::string_view, int> kNumbers = {
     NAMED(CAP_CHOWN),
     NAMED(CAP_DAC_OVERRIDE),
     NAMED(CAP_FOWNER),
+    NAMED(CAP_FSETID),
     NAMED(CAP_KILL),
     NAMED(CAP_SETGID),
     NAMED(CAP_SETUID),

@@ -132,6 +132,12 @@ std::vector<std::string> CgroupHierarchy::controllers() const {
   return all;
 }
 
+std::vector<std::string> CgroupHierarchy::directories() const {
+  std::vector<std::string> all;
+  for (const CgroupMount& mount : mounts_) all.push_back(mount.directory);
+  return all;
+}
+
 Result<void> CgroupHierarchy::enable_controllers() const {
   const std::string path = mounts_.front().directory + "/cgroup.subtree_control";
   const std::string enabled = TRY(read_file(path));

@@ -129,6 +129,7 @@ Result<DetachedMount> DetachedMount::overlay(const OverlayLayers& layers, LayerS
     TRY_VOID(context.set("workdir", work));
   }
   if (layers.user_xattr) TRY_VOID(context.set("userxattr", {}));
+  if (layers.move_directories) TRY_VOID(context.set("redirect_dir", "on"));
   return DetachedMount(TRY(context.create()));
 }
 

@@ -109,11 +109,12 @@ Result<SeccompFilter> SeccompFilter::allow_list(std::span<const SyscallRule> rul
   return SeccompFilter(TRY(compile(context)));
 }
 
-Result<SeccompFilter> SeccompFilter::deny_list(std::span<const int> numbers, int refused_errno) {
+Result<SeccompFilter> SeccompFilter::deny_list(std::span<const SyscallRule> rules,
+                                               int refused_errno) {
   TRY_VOID(require_errno(refused_errno));
   const Context context = TRY(create_context(SCMP_ACT_ALLOW));
   const std::uint32_t refuse = SCMP_ACT_ERRNO(static_cast<std::uint16_t>(refused_errno));
-  for (const int number : numbers) TRY_VOID(add_rule(context, refuse, {number, {}}));
+  for (const SyscallRule& rule : rules) TRY_VOID(add_rule(context, refuse, rule));
   return SeccompFilter(TRY(compile(context)));
 }
 

@@ -30,7 +30,7 @@ TEST(SeccompFilter, RefusesWhatItCannotMean) {
   const SyscallRule bad_number[] = {{-1}};
   const std::pair<int, int> contradiction[] = {{SYS_read, ENOSYS}};
   const std::pair<int, int> same_as_default[] = {{SYS_clone3, EPERM}};
-  const int negative[] = {-10001};
+  const SyscallRule negative[] = {{-10001}};
   EXPECT_FALSE(SeccompFilter::allow_list(bad_argument));
   EXPECT_FALSE(SeccompFilter::allow_list(bad_number));
   EXPECT_FALSE(SeccompFilter::allow_list(read_only, 0));

@@ -143,6 +143,7 @@ Result<void> Keeper::ask(std::string_view text, std::span<const int> descriptors
   if (!in_step_)
     return make_error(ErrorCode::kUnavailable, "ask supervisor",
                       "an earlier answer did not come; only a new process can ask again");
+  TRY_VOID(take_owed_answers(0));
   return linux::send_message(line_, text, descriptors);
 }
 
@@ -158,6 +159,33 @@ Result<void> Keeper::request(std::string_view text, std::span<const int> descrip
   if (reply.bytes == "ok") return {};
   return make_error(ErrorCode::kConflict, "ask supervisor",
                     std::string(split_word(reply.bytes).second));
+}
+
+Result<void> Keeper::take_owed_answers(std::size_t owed_max) {
+  for (; owed_ > owed_max; --owed_) {
+    const linux::Message answer = TRY(next_answer());
+    if (answer.bytes != "ok")
+      LOG_WARN("the supervisor refused", {"answer", split_word(answer.bytes).second});
+  }
+  return {};
+}
+
+Result<void> Keeper::tell(std::string_view text, std::span<const int> descriptors) {
+  // Neither side may ever have so much in flight that both wait for the other to read.
+  constexpr std::size_t kOwedMax = 64;
+  if (!in_step_) return ask(text, descriptors);
+  TRY_VOID(take_owed_answers(kOwedMax));
+  TRY_VOID(linux::send_message(line_, text, descriptors));
+  ++owed_;
+  return {};
+}
+
+Result<void> Keeper::put_soon(std::string_view name, int descriptor) {
+  return tell(fmt::format("put {}", name), {&descriptor, 1});
+}
+
+Result<void> Keeper::drop_soon(std::string_view name) {
+  return tell(fmt::format("drop {}", name), {});
 }
 
 Result<void> Keeper::say_ready() {

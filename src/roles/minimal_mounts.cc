@@ -95,7 +95,8 @@ Result<void> enter_minimal_mounts(const Profile& profile, const std::string& sta
     TRY_VOID(show(root.get(), std::string(path), Writing::kRefused));
   TRY_VOID(show(root.get(), "/sys", Writing::kRefused));
   TRY_VOID(show(root.get(), "/sys/fs/cgroup", Writing::kAllowed));
-  for (const char* device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
+  for (const char* device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
+                             "/dev/tty"})
     TRY_VOID(show(root.get(), device, Writing::kAllowed));
   TRY_VOID(show_own_processes(root.get()));
   TRY_VOID(create_directories(root.get(), own_state));

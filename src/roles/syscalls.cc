@@ -180,7 +180,10 @@ constexpr std::array kNeverForSpawner = {
 
 Result<linux::SeccompFilter> make_filter(const Profile& profile) {
   if (profile.syscalls.empty()) {
-    const std::vector<int> refused(kNeverForSpawner.begin(), kNeverForSpawner.end());
+    std::vector<SyscallRule> refused;
+    for (const int number : kNeverForSpawner) refused.push_back({number, {}});
+    // Types into a terminal on somebody's behalf. The kernel looks at 32 bits.
+    refused.push_back({SYS_ioctl, {{1, Compare::kMaskedEqual, 0xFFFF'FFFF, TIOCSTI}}});
     return linux::SeccompFilter::deny_list(refused);
   }
   std::vector<SyscallRule> rules;

@@ -1,12 +1,18 @@
 #include "pons/spawner/spawner.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <list>
 
+#include "background.h"
+#include "layer_tree.h"
 #include "pons/base/log.h"
+#include "pons/base/text.h"
+#include "pons/linux/process.h"
 #include "pons/linux/signals.h"
 #include "pons/linux/unix_socket.h"
 #include "pons/roles/attempts.h"
@@ -14,51 +20,310 @@
 #include "pons/roles/confinement.h"
 #include "pons/roles/keeper.h"
 #include "pons/spawner/protocol.h"
+#include "pons/templates/host_layer.h"
+#include "pons/templates/layer_store.h"
+#include "sandboxes.h"
 
 namespace pons::spawner {
 
 namespace {
 
+using linux::UniqueFd;
+
+// An answer, now or when something has ended.
+struct Answer {
+  Reply reply;
+  UniqueFd descriptor;
+};
+
 class Spawner {
  public:
-  explicit Spawner(const roles::RoleStart& start)
+  Spawner(const roles::RoleStart& start, Sandboxes sandboxes, int channel)
       : profile_(roles::profile_of(start.role)),
         context_{start.confinement.state_dir, start.confinement.supervisor},
-        attempts_(roles::attempts_for(profile_)) {}
+        attempts_(roles::attempts_for(profile_)),
+        sandboxes_(std::move(sandboxes)),
+        channel_(channel) {}
 
-  Reply answer(const Request& request) const {
-    Reply reply{.id = request.id};
-    switch (request.kind) {
-      case RequestKind::kIdentify: {
-        const auto uptime = std::chrono::steady_clock::now() - started_;
-        reply.values = {static_cast<std::uint64_t>(getpid()),
-                        static_cast<std::uint64_t>(
-                            std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count()),
-                        attempts_.size()};
-        break;
-      }
-      case RequestKind::kAttempt:
-        if (request.argument >= attempts_.size()) {
-          reply.status = Status::kBadRequest;
-        } else {
-          reply.os_error = attempts_[request.argument]->attempt(profile_, context_);
-        }
-        break;
-    }
-    return reply;
+  // Descriptors that become readable when something the spawner waits for has ended.
+  void add_waits(std::vector<pollfd>& waits) const {
+    for (const Dying& dying : dying_)
+      waits.push_back({.fd = dying.sandbox.cell.get(), .events = POLLIN, .revents = 0});
+    for (const Working& working : working_)
+      waits.push_back({.fd = working.work.pidfd(), .events = POLLIN, .revents = 0});
   }
+  void finish_what_ended();
+  void handle(const Request& request);
+  bool use_quiet_moment() { return sandboxes_.prepare_one(); }
+  void end_all();
 
  private:
+  struct Dying {
+    Sandbox sandbox;
+    std::vector<std::uint64_t> requests;
+  };
+  struct Working {
+    Background work;
+    std::uint64_t request;  // 0: nobody waits for it
+    Step step;
+  };
+
+  void answer(std::uint64_t id, const Outcome<>& outcome);
+  void answer(std::uint64_t id, Outcome<UniqueFd> outcome);
+  void send(Reply reply, int descriptor = -1);
+  void identify(const Request& request);
+  void attempt(const Request& request);
+  void destroy(const Request& request);
+  void drop_layers(const Request& request);
+  void merge(const Request& request);
+  void snapshot(const Request& request);
+  void usage(const Request& request);
+  void list(const Request& request);
+  void start_work(const Request& request, Step step,
+                  const std::function<Result<void>(int results)>& work);
+
   const roles::Profile& profile_;
   roles::SelfTestContext context_;
   std::vector<const roles::Attempt*> attempts_;
+  Sandboxes sandboxes_;
+  int channel_;
+  std::list<Dying> dying_;
+  std::list<Working> working_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
+void Spawner::send(Reply reply, int descriptor) {
+  const std::span<const int> descriptors(&descriptor, descriptor < 0 ? 0 : 1);
+  if (auto sent = linux::send_message(channel_, bytes_of(reply), descriptors); !sent)
+    LOG_WARN("a reply was lost: the warden does not read", {"error", sent.error()});
+}
+
+void Spawner::answer(std::uint64_t id, const Outcome<>& outcome) {
+  Reply reply{.id = id};
+  if (!outcome) {
+    reply.status = Status::kFailed;
+    reply.step = outcome.error().step;
+    reply.os_error = outcome.error().os_error;
+  }
+  send(reply);
+}
+
+void Spawner::answer(std::uint64_t id, Outcome<UniqueFd> outcome) {
+  if (!outcome) return answer(id, Outcome<>(std::unexpected(outcome.error())));
+  send({.id = id}, outcome->get());
+}
+
+void Spawner::handle(const Request& request) {
+  const bool needs_sandbox = request.kind > RequestKind::kCreate &&
+                             request.kind != RequestKind::kList &&
+                             request.kind != RequestKind::kDestroy;
+  if (needs_sandbox && sandboxes_.find(request.sandbox) == nullptr) {
+    send({.status = Status::kNoSuchSandbox, .id = request.id});
+    return;
+  }
+  switch (request.kind) {
+    case RequestKind::kIdentify:
+      return identify(request);
+    case RequestKind::kAttempt:
+      return attempt(request);
+    case RequestKind::kCreate:
+      return answer(request.id, sandboxes_.create_sandbox(request));
+    case RequestKind::kConnect:
+      return answer(request.id, sandboxes_.connect(request.sandbox));
+    case RequestKind::kDestroy:
+      return destroy(request);
+    case RequestKind::kSwitchView:
+      return answer(request.id, sandboxes_.switch_view(request));
+    case RequestKind::kDropLayers:
+      return drop_layers(request);
+    case RequestKind::kMergeLayers:
+      return merge(request);
+    case RequestKind::kSnapshot:
+      return snapshot(request);
+    case RequestKind::kFreeze:
+      return answer(request.id, sandboxes_.freeze(request.sandbox));
+    case RequestKind::kThaw:
+      return answer(request.id, sandboxes_.thaw(request.sandbox));
+    case RequestKind::kSetLimits:
+      return answer(request.id, sandboxes_.set_limits(request));
+    case RequestKind::kUsage:
+      return usage(request);
+    case RequestKind::kDial:
+      return answer(request.id,
+                    sandboxes_.dial(request.sandbox, static_cast<std::uint16_t>(request.argument)));
+    case RequestKind::kList:
+      return list(request);
+  }
+}
+
+void Spawner::identify(const Request& request) {
+  const auto uptime = std::chrono::steady_clock::now() - started_;
+  Reply reply{.id = request.id};
+  reply.values[0] = static_cast<std::uint64_t>(getpid());
+  reply.values[1] = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count());
+  reply.values[2] = attempts_.size();
+  send(reply);
+}
+
+void Spawner::attempt(const Request& request) {
+  Reply reply{.id = request.id};
+  if (request.argument >= attempts_.size()) {
+    reply.status = Status::kBadRequest;
+  } else {
+    reply.os_error = attempts_[request.argument]->attempt(profile_, context_);
+  }
+  send(reply);
+}
+
+void Spawner::usage(const Request& request) {
+  Reply reply{.id = request.id};
+  if (auto read = sandboxes_.usage(request.sandbox, reply.values); !read)
+    return answer(request.id, read);
+  send(reply);
+}
+
+void Spawner::list(const Request& request) {
+  Reply reply{.id = request.id};
+  std::size_t count = 0;
+  for (const std::uint64_t key : sandboxes_.keys_after(request.argument, 8))
+    reply.values[count++] = key;
+  send(reply);
+}
+
+void Spawner::destroy(const Request& request) {
+  if (auto sandbox = sandboxes_.condemn(request.sandbox); sandbox) {
+    dying_.push_back({std::move(*sandbox), {request.id}});
+    return;
+  }
+  for (Dying& dying : dying_)
+    if (dying.sandbox.key == request.sandbox) {
+      dying.requests.push_back(request.id);
+      return;
+    }
+  send({.id = request.id});
+}
+
+void Spawner::start_work(const Request& request, Step step,
+                         const std::function<Result<void>(int results)>& work) {
+  auto started = Background::start(work);
+  if (!started) return answer(request.id, Outcome<>(failed(step, started.error())));
+  working_.push_back({std::move(*started), request.id, step});
+}
+
+void Spawner::drop_layers(const Request& request) {
+  const auto names = sandboxes_.discard_layers(request);
+  if (!names) return answer(request.id, Outcome<>(std::unexpected(names.error())));
+  const int store = sandboxes_.find(request.sandbox)->store->fd();
+  start_work(request, Step::kDelete, [&](int) -> Result<void> {
+    for (const std::string& name : *names) TRY_VOID(remove_tree(store, name));
+    return {};
+  });
+}
+
+void Spawner::merge(const Request& request) {
+  const Sandbox& sandbox = *sandboxes_.find(request.sandbox);
+  const std::uint32_t owner = first_id_of(sandbox.slot);
+  start_work(request, Step::kMerge, [&](int) -> Result<void> {
+    std::vector<UniqueFd> opened;
+    std::vector<int> layers;
+    for (const OwnLayer& layer : std::span(request.view.layers).first(request.view.layer_count)) {
+      if (layer.sandbox != request.sandbox)
+        return os_error("merge layers", "of another sandbox", EOPNOTSUPP);
+      opened.push_back(TRY(sandbox.store->open_layer(layer.number)));
+      layers.push_back(opened.back().get());
+    }
+    TRY_VOID(sandbox.store->add_layer(request.view.upper, owner));
+    const UniqueFd merged = TRY(sandbox.store->open_layer(request.view.upper));
+    if (auto done = merge_layers(layers, merged.get()); !done) {
+      const std::string aside = TRY(sandbox.store->discard_layer(request.view.upper));
+      (void)remove_tree(sandbox.store->fd(), aside);
+      return done.error();
+    }
+    return {};
+  });
+}
+
+void Spawner::snapshot(const Request& request) {
+  const Sandbox& sandbox = *sandboxes_.find(request.sandbox);
+  start_work(request, Step::kCopy, [&](int results) -> Result<void> {
+    const auto layers = TRY(templates::LayerStore::open(context_.state_dir));
+    const auto lease = TRY(layers.lease());
+    for (const OwnLayer& layer : std::span(request.view.layers).first(request.view.layer_count)) {
+      const Store* store = sandbox.store.get();
+      std::uint32_t slot = sandbox.slot;
+      for (const Borrowed& lender : sandbox.borrowed)
+        if (lender.sandbox == layer.sandbox) {
+          store = lender.store.get();
+          slot = lender.slot;
+        }
+      const UniqueFd from = TRY(store->open_layer(layer.number));
+      auto staged = TRY(layers.stage(lease));
+      const UniqueFd to = TRY(linux::open_file(staged.get() + "/fs", O_RDONLY | O_DIRECTORY));
+      TRY_VOID(copy_layer(from.get(), to.get(), first_id_of(slot)));
+      const auto published = TRY(layers.publish(std::move(staged), "snapshot"));
+      TRY_VOID(linux::write_all(results, published.digest));
+    }
+    return {};
+  });
+}
+
+void Spawner::finish_what_ended() {
+  const auto ended = [](int pidfd) {
+    pollfd one{.fd = pidfd, .events = POLLIN, .revents = 0};
+    return poll(&one, 1, 0) > 0;
+  };
+  for (auto dying = dying_.begin(); dying != dying_.end();) {
+    if (!ended(dying->sandbox.cell.get())) {
+      ++dying;
+      continue;
+    }
+    const auto requests = std::move(dying->requests);
+    sandboxes_.bury(std::move(dying->sandbox));
+    dying = dying_.erase(dying);
+    for (const std::uint64_t id : requests) send({.id = id});
+  }
+  for (auto working = working_.begin(); working != working_.end();) {
+    if (!ended(working->work.pidfd())) {
+      ++working;
+      continue;
+    }
+    const auto outcome = working->work.collect();
+    Reply reply{.id = working->request};
+    if (outcome.os_error != 0) {
+      reply.status = Status::kFailed;
+      reply.step = working->step;
+      reply.os_error = outcome.os_error;
+    } else if (working->step == Step::kCopy) {
+      const std::size_t count = std::min(outcome.results.size() / 64, reply.digests.size());
+      reply.values[0] = count;
+      for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t byte = 0; byte < 32; ++byte)
+          reply.digests[i].bytes[byte] = static_cast<std::uint8_t>(
+              parse_hex(outcome.results.substr(i * 64 + byte * 2, 2)).value_or(0));
+    }
+    send(reply);
+    working = working_.erase(working);
+  }
+}
+
+// `pons down` ends every sandbox; a spawner that is killed leaves them to the next one.
+void Spawner::end_all() {
+  for (const std::uint64_t key : sandboxes_.keys_after(0, SIZE_MAX))
+    dying_.push_back({std::move(*sandboxes_.condemn(key)), {}});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (!dying_.empty() && std::chrono::steady_clock::now() < deadline) {
+    std::vector<pollfd> waits;
+    add_waits(waits);
+    poll(waits.data(), waits.size(), 100);
+    finish_what_ended();
+  }
+}
+
 // Requests that wait, a bounded number at a time: between them a signal is seen. False when the
 // channel is over.
-bool answer_waiting(const Spawner& spawner, int channel) {
-  constexpr int kRequestsPerTurn = 64;
+bool answer_waiting(Spawner& spawner, int channel) {
+  constexpr int kRequestsPerTurn = 16;
   for (int i = 0; i < kRequestsPerTurn; ++i) {
     auto message = roles::receive_from_role(channel, sizeof(Request), 0);
     if (!message && message.error().code == ErrorCode::kUnavailable) return false;
@@ -67,9 +332,7 @@ bool answer_waiting(const Spawner& spawner, int channel) {
       continue;
     }
     if (!*message) return true;
-    const Reply reply = spawner.answer(*parse_request((*message)->bytes));
-    if (auto sent = linux::send_message(channel, bytes_of(reply), {}); !sent)
-      LOG_WARN("a reply was lost: the warden does not read", {"error", sent.error()});
+    spawner.handle(*parse_request((*message)->bytes));
   }
   return true;
 }
@@ -77,21 +340,36 @@ bool answer_waiting(const Spawner& spawner, int channel) {
 Result<void> serve(roles::RoleStart& start) {
   auto signals = TRY(linux::SignalFd::create({SIGTERM, SIGINT}));
   linux::ignore_sigpipe();
+  TRY_VOID(linux::raise_descriptor_limit());
+  // Reads the host's /etc, which is out of sight afterwards.
+  TRY_VOID(templates::ensure_host_layer(start.confinement.state_dir));
   const auto steps = TRY(roles::confine(roles::profile_of(start.role), start.confinement));
   for (const auto& step : steps)
     if (!step.note.empty())
       LOG_WARN("confinement is weaker than it could be", {"step", step.name}, {"why", step.note});
-  const linux::UniqueFd channel = start.take("from:warden");
-  const linux::UniqueFd line = start.take("keeper");
-  TRY_VOID(roles::Keeper(line.get()).say_ready());
-  const Spawner spawner(start);
-  for (;;) {
-    pollfd waiting[] = {{.fd = signals.fd(), .events = POLLIN, .revents = 0},
-                        {.fd = channel.get(), .events = POLLIN, .revents = 0}};
-    if (poll(waiting, 2, -1) < 0 && errno != EINTR) return os_error("wait for requests");
-    if (signals.take()) return {};
-    if (!answer_waiting(spawner, channel.get())) return {};
+  const UniqueFd channel = start.take("from:warden");
+  const UniqueFd line = start.take("keeper");
+  roles::Keeper keeper(line.get());
+  Spawner spawner(start, TRY(Sandboxes::create(keeper)), channel.get());
+  TRY_VOID(keeper.say_ready());
+  for (bool quiet = false;;) {
+    std::vector<pollfd> waits = {{.fd = signals.fd(), .events = POLLIN, .revents = 0},
+                                 {.fd = channel.get(), .events = POLLIN, .revents = 0}};
+    spawner.add_waits(waits);
+    // Namespaces for later are made only while nobody waits for anything.
+    const int ready = poll(waits.data(), waits.size(), quiet ? -1 : 0);
+    if (ready < 0 && errno != EINTR) return os_error("wait for requests");
+    if (signals.take()) break;
+    if (ready == 0) {
+      quiet = !spawner.use_quiet_moment();
+      continue;
+    }
+    quiet = false;
+    spawner.finish_what_ended();
+    if (!answer_waiting(spawner, channel.get())) break;
   }
+  spawner.end_all();
+  return {};
 }
 
 }  // namespace

@@ -19,14 +19,17 @@ void check_request(std::string_view bytes) {
   if (!request) return;
   CHECK(bytes_of(*request) == bytes);
   CHECK(request->magic == kMagic && request->version == kVersion);
-  CHECK(request->kind == RequestKind::kIdentify || request->kind == RequestKind::kAttempt);
+  CHECK(request->kind >= RequestKind::kIdentify && request->kind <= RequestKind::kList);
+  CHECK(request->create.template_layer_count <= kTemplateLayersMax);
+  CHECK(request->view.layer_count <= kOwnLayersMax);
 }
 
 void check_reply(std::string_view bytes) {
   const auto reply = parse_reply(bytes);
   if (!reply) return;
   CHECK(bytes_of(*reply) == bytes);
-  CHECK(reply->magic == kMagic && reply->status <= Status::kBadRequest);
+  CHECK(reply->magic == kMagic && reply->status <= Status::kNoSuchSandbox);
+  CHECK(name_of(reply->step) != nullptr);
   // What the warden does with it.
   const pons::roles::Attempt attempt{"name", "promise", nullptr};
   const auto result = pons::roles::judge(attempt, static_cast<int>(reply->os_error));

@@ -250,7 +250,7 @@ TEST(SeccompTest, ThreadsStartWhileProcessesDoNot) {
 }
 
 TEST(SeccompTest, EveryThreadGetsTheFilter) {
-  const int denied[] = {SYS_uname};
+  const SyscallRule denied[] = {{SYS_uname}};
   const auto filter = SeccompFilter::deny_list(denied, EXDEV);
   ASSERT_TRUE(filter);
   EXPECT_EQ(in_forked_child([&] {
@@ -275,7 +275,7 @@ TEST(SeccompTest, EveryThreadGetsTheFilter) {
 }
 
 TEST(SeccompTest, NeedsNoNewPrivilegesWithoutRoot) {
-  const int denied[] = {SYS_uname};
+  const SyscallRule denied[] = {{SYS_uname}};
   const auto filter = SeccompFilter::deny_list(denied);
   EXPECT_EQ(in_forked_child([&] {
               REQUIRE(become_user(kNobody, kNobody));
@@ -288,7 +288,7 @@ TEST(SeccompTest, NeedsNoNewPrivilegesWithoutRoot) {
 
 #if defined(__x86_64__)
 TEST(SeccompTest, ForeignArchitecturesAreKilled) {
-  const int denied[] = {SYS_uname};
+  const SyscallRule denied[] = {{SYS_uname}};
   const auto filter = SeccompFilter::deny_list(denied);
   // int 0x80 is the i386 gate: number 20 is getpid there and writev here.
   EXPECT_EQ(in_forked_child([&] {

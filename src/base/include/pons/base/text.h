@@ -15,6 +15,8 @@ bool equal_ignoring_case(std::string_view a, std::string_view b);  // ASCII only
 
 // Digits only, no sign, no space, no overflow.
 std::optional<std::uint64_t> parse_decimal(std::string_view text);
+// Lower-case hexadecimal digits only, 1 to 16 of them.
+std::optional<std::uint64_t> parse_hex(std::string_view text);
 
 std::string to_hex(std::string_view bytes);
 std::string base64_encode(std::string_view bytes);

@@ -98,6 +98,7 @@ class CgroupHierarchy {
 
   int version() const { return version_; }
   std::vector<std::string> controllers() const;
+  std::vector<std::string> directories() const;  // in which groups are made
 
   // Version 2: a group with processes cannot pass controllers on. Moves this process into a group
   // of its own beside the future ones and enables the controllers for them. Call it first, once,

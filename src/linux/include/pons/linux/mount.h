@@ -32,6 +32,7 @@ struct OverlayLayers {
   std::string upper;               // empty: read only, and then two lower layers are needed
   std::string work;                // empty directory of the same filesystem as `upper`
   bool user_xattr = false;         // for a mount made inside a user namespace
+  bool move_directories = false;  // rename(2) of directories from below works, by a mark in `upper`
 };
 
 // kColonList is the only way before Linux 6.5; it takes about fourteen layers.

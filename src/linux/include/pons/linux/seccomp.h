@@ -37,7 +37,8 @@ class SeccompFilter {
       std::span<const SyscallRule> rules, int refused_errno = EPERM,
       std::span<const std::pair<int, int>> other_errno = {} /* {number, errno} */);
 
-  static Result<SeccompFilter> deny_list(std::span<const int> numbers, int refused_errno = EPERM);
+  static Result<SeccompFilter> deny_list(std::span<const SyscallRule> rules,
+                                         int refused_errno = EPERM);
 
   SeccompFilter(SeccompFilter&& other) noexcept;
   SeccompFilter& operator=(SeccompFilter&& other) noexcept;

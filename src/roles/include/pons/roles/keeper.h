@@ -20,7 +20,7 @@ namespace pons::roles {
 // so that they outlive the role's process: a role deposits them, dies, and the next process of that
 // role gets them back.
 
-inline constexpr std::size_t kKeptDescriptorsMax = 4096;  // of one role
+inline constexpr std::size_t kKeptDescriptorsMax = 65'536;  // of one role
 inline constexpr std::size_t kKeptNameBytesMax = 128;
 
 // What the supervisor holds for one role.
@@ -50,6 +50,10 @@ class Keeper {
   Result<void> say_ready();
   Result<void> put(std::string_view name, int descriptor);
   Result<void> drop(std::string_view name);
+  // The same without waiting for the supervisor's word: it is read before the next question, and a
+  // refusal is logged then. A full line waits.
+  Result<void> put_soon(std::string_view name, int descriptor);
+  Result<void> drop_soon(std::string_view name);
   struct Kept {
     std::string name;
     linux::UniqueFd descriptor;
@@ -60,9 +64,12 @@ class Keeper {
   Result<void> ask(std::string_view text, std::span<const int> descriptors);
   Result<linux::Message> next_answer();
   Result<void> request(std::string_view text, std::span<const int> descriptors);
+  Result<void> tell(std::string_view text, std::span<const int> descriptors);
+  Result<void> take_owed_answers(std::size_t owed_max);
   int line_;
   std::chrono::milliseconds answer_time_;
   bool in_step_ = true;
+  std::size_t owed_ = 0;  // answers to what was told without waiting
 };
 
 }  // namespace pons::roles

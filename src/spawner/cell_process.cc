@@ -1,0 +1,207 @@
+#include "cell_process.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "pons/base/check.h"
+#include "pons/linux/capabilities.h"
+#include "pons/linux/namespace.h"
+#include "pons/linux/process.h"
+#include "pons/linux/signals.h"
+
+namespace pons::spawner {
+
+namespace {
+
+using linux::capability;
+using linux::DetachedMount;
+using linux::MountScope;
+using linux::UniqueFd;
+
+constexpr int kListenerInCell = 3;
+constexpr rlim_t kOpenFilesSoft = 1024;
+constexpr rlim_t kOpenFilesHard = 16'384;
+
+// What root in a rootless container has. Not in it: SYS_ADMIN, with which a sandbox could undo its
+// mounts, SYS_PTRACE, NET_ADMIN, NET_RAW, MKNOD, and everything about the machine. The cell keeps
+// SYS_ADMIN until it has set the name of the sandbox, and starts nothing with it.
+constexpr linux::CapabilitySet kSandboxCapabilities =
+    capability(CAP_CHOWN) | capability(CAP_DAC_OVERRIDE) | capability(CAP_FOWNER) |
+    capability(CAP_FSETID) | capability(CAP_KILL) | capability(CAP_SETGID) |
+    capability(CAP_SETUID) | capability(CAP_SETPCAP) | capability(CAP_NET_BIND_SERVICE) |
+    capability(CAP_SYS_CHROOT) | capability(CAP_SETFCAP) | capability(CAP_AUDIT_WRITE);
+
+constexpr const char* kMaskedFiles[] = {"kcore",       "keys",          "key-users",
+                                        "timer_list",  "sysrq-trigger", "latency_stats",
+                                        "sched_debug", "interrupts",    "kallsyms"};
+constexpr const char* kMaskedDirectories[] = {"acpi", "scsi", "asound", "bus", "fs", "irq"};
+
+bool exists(int directory, const char* name) {
+  struct stat info{};
+  return fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+// A place for a mount. Names are the template's: a link there leads nowhere.
+Result<void> attach_below(int root, const char* name, DetachedMount mount) {
+  const UniqueFd place(openat(root, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!place) return os_error("find mount point", name);
+  return std::move(mount).attach(place.get(), "");
+}
+
+// The kernel's settings can be read; what tells about the host, or acts on it, cannot be reached
+// even if the owner check failed.
+Result<void> mount_proc(int root, const StagedTrees& trees) {
+  auto mount = TRY(DetachedMount::new_filesystem("proc", {}));
+  TRY_VOID(mount.set_attributes({.no_suid = true, .no_exec = true, .no_dev = true}));
+  const UniqueFd proc = TRY(linux::duplicate(mount.fd()));
+  TRY_VOID(attach_below(root, "proc", std::move(mount)));
+  const UniqueFd settings(openat(proc.get(), "sys", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!settings) return os_error("open /proc/sys");
+  auto sealed = TRY(DetachedMount::clone_tree(settings.get(), MountScope::kOneMount));
+  TRY_VOID(
+      sealed.set_attributes({.read_only = true, .no_suid = true, .no_exec = true, .no_dev = true}));
+  TRY_VOID(std::move(sealed).attach(settings.get(), ""));
+  for (const char* name : kMaskedFiles)
+    if (exists(proc.get(), name)) {
+      auto blank = TRY(trees.blank_file());
+      TRY_VOID(attach_below(proc.get(), name, std::move(blank)));
+    }
+  for (const char* name : kMaskedDirectories)
+    if (exists(proc.get(), name)) {
+      auto blank = TRY(trees.blank_directory());
+      TRY_VOID(attach_below(proc.get(), name, std::move(blank)));
+    }
+  return {};
+}
+
+Result<void> mount_dev(int root, const CellStart& start) {
+  auto mount = TRY(start.trees.dev());
+  const UniqueFd dev = TRY(linux::duplicate(mount.fd()));
+  TRY_VOID(attach_below(root, "dev", std::move(mount)));
+  const std::uint32_t terminal_group = first_id_of(start.ground.slot) + 5;  // "tty" in Debian
+  const std::pair<std::string, std::string> terminals[] = {
+      {"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", std::to_string(terminal_group)}};
+  auto pts = TRY(DetachedMount::new_filesystem("devpts", terminals));
+  TRY_VOID(pts.set_attributes({.no_suid = true, .no_exec = true}));
+  TRY_VOID(attach_below(dev.get(), "pts", std::move(pts)));
+  const std::pair<std::string, std::string> memory[] = {
+      {"mode", "1777"}, {"size", std::to_string(start.shared_memory_bytes)}, {"nr_inodes", "4096"}};
+  auto shm = TRY(DetachedMount::new_filesystem("tmpfs", memory));
+  TRY_VOID(shm.set_attributes({.no_suid = true, .no_dev = true}));
+  return attach_below(dev.get(), "shm", std::move(shm));
+}
+
+Result<void> show_host(int root, const StagedTrees& trees) {
+  for (const std::string& name : trees.host_names()) {
+    auto tree = TRY(trees.host(name));
+    TRY_VOID(attach_below(root, name.c_str(), std::move(tree)));
+  }
+  return {};
+}
+
+Result<void> set_identity() {
+  if (syscall(SYS_setgroups, 0, nullptr) != 0 || syscall(SYS_setresgid, 0, 0, 0) != 0 ||
+      syscall(SYS_setresuid, 0, 0, 0) != 0)
+    return os_error("become root of the sandbox");
+  return {};
+}
+
+Result<void> set_process_limits() {
+  const rlimit files{.rlim_cur = kOpenFilesSoft, .rlim_max = kOpenFilesHard};
+  const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+  if (setrlimit(RLIMIT_NOFILE, &files) != 0 || setrlimit(RLIMIT_CORE, &none) != 0)
+    return os_error("set process limits");
+  return {};
+}
+
+// Everything but 0, 1, 2 and the listener is gone after exec.
+Result<void> place_descriptors(const CellStart& start) {
+  if (unshare(CLONE_FILES) != 0) return os_error("leave descriptor table");
+  const UniqueFd program = TRY(linux::duplicate(start.program));
+  const int listener = fcntl(start.listener, F_DUPFD_CLOEXEC, 16);
+  const int null = fcntl(start.null_device, F_DUPFD_CLOEXEC, 16);
+  const int executable = fcntl(program.get(), F_DUPFD_CLOEXEC, 16);
+  if (listener < 0 || null < 0 || executable < 0) return os_error("place descriptors");
+  for (int standard = 0; standard <= 2; ++standard)
+    if (dup2(null, standard) < 0) return os_error("place descriptors");
+  if (dup2(listener, kListenerInCell) < 0) return os_error("place descriptors");
+  if (close_range(kListenerInCell + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
+    return os_error("place descriptors");
+  char name[] = "cell";
+  char* const argv[] = {name, nullptr};
+  char* const environment[] = {nullptr};
+  execveat(executable, "", argv, environment, AT_EMPTY_PATH);
+  return os_error("execute the cell");
+}
+
+// The life of a sandbox's first process up to its own program, in this order. It is the host's root
+// in new pid, mount, ipc and network namespaces of the host's user namespace, until it enters the
+// sandbox's own user namespace: from there on it has power over nothing that was made before.
+Outcome<> become_cell(CellStart& start, UniqueFd& mount_namespace) {
+  if (start.die_with_spawner && prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+    return failed(Step::kClone, os_error("die with spawner"));
+  if (start.cgroup != nullptr && start.cgroup->directory_fd() < 0)
+    STEP_VOID(Step::kJoinCgroup, start.cgroup->join(0));
+  STEP_VOID(Step::kCgroupNamespace, linux::unshare_namespaces({linux::NamespaceKind::kCgroup}));
+  mount_namespace = STEP(Step::kClone, linux::open_file("/proc/self/ns/mnt", O_RDONLY));
+  {
+    const UniqueFd root = STEP(Step::kPivot, linux::duplicate(start.root.fd()));
+    STEP_VOID(Step::kPivot, std::move(start.root).attach(AT_FDCWD, "root"));
+    STEP_VOID(Step::kProc, mount_proc(root.get(), start.trees));
+    auto sys = STEP(Step::kSys, start.trees.sys());
+    STEP_VOID(Step::kSys, attach_below(root.get(), "sys", std::move(sys)));
+    STEP_VOID(Step::kDev, mount_dev(root.get(), start));
+    if (start.show_host) STEP_VOID(Step::kHostTree, show_host(root.get(), start.trees));
+    STEP_VOID(Step::kPivot, linux::pivot_to(root.get()));
+  }
+  if (setns(start.ground.user_namespace.get(), CLONE_NEWUSER) != 0)
+    return failed(Step::kEnterUser, os_error("enter user namespace"));
+  STEP_VOID(Step::kUts, linux::unshare_namespaces({linux::NamespaceKind::kUts}));
+  STEP_VOID(Step::kIdentity, set_identity());
+  STEP_VOID(Step::kIdentity, set_process_limits());
+  STEP_VOID(Step::kCapabilities,
+            linux::keep_only_capabilities(kSandboxCapabilities | capability(CAP_SYS_ADMIN)));
+  if (!start.allow_setuid) STEP_VOID(Step::kCapabilities, linux::set_no_new_privileges());
+  STEP_VOID(Step::kSeccomp, start.filter.install());
+  umask(022);
+  linux::reset_signals();
+  return failed(Step::kExecute, place_descriptors(start).error());
+}
+
+}  // namespace
+
+Outcome<CellProcess> start_cell(CellStart start) {
+  CellProcess process;
+  Outcome<> outcome;
+  // Entered before the clone: the namespace was made beforehand and belongs to the host.
+  if (setns(start.ground.net_namespace.get(), CLONE_NEWNET) != 0)
+    return failed(Step::kNetNamespace, os_error("enter network namespace"));
+  auto child =
+      linux::start_aside({.namespaces = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC,
+                          .cgroup_fd = start.cgroup == nullptr ? -1 : start.cgroup->directory_fd()},
+                         [&] { outcome = become_cell(start, process.mount_namespace); });
+  CHECK(setns(start.home_net_namespace, CLONE_NEWNET) == 0);
+  if (!child) return failed(Step::kClone, child.error());
+  if (!outcome) {
+    while (waitpid(child->pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return std::unexpected(outcome.error());
+  }
+  process.child = std::move(*child);
+  return process;
+}
+
+}  // namespace pons::spawner

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <set>
+
+#include "pons/base/result.h"
+#include "pons/linux/fd.h"
+#include "pons/linux/namespace.h"
+
+namespace pons::spawner {
+
+inline constexpr std::uint32_t kIdsPerSandbox = 65'536;
+// Above the users of the roles, below the ids that stand for "nobody" and "no such id".
+inline constexpr std::uint32_t kFirstSandboxId = 0x7010'0000;
+inline constexpr std::uint32_t kSlotCount = (0xFFFF'0000U - kFirstSandboxId) / kIdsPerSandbox;
+
+constexpr std::uint32_t first_id_of(std::uint32_t slot) {
+  return kFirstSandboxId + slot * kIdsPerSandbox;
+}
+
+// What a sandbox stands on, made before anyone asks for it: a range of user ids that nobody else
+// has, the user namespace that maps it, and a network namespace. The network namespace belongs to
+// the host's user namespace, so root in the sandbox has no power over it.
+struct Ground {
+  std::uint32_t slot = 0;
+  linux::UniqueFd user_namespace;
+  linux::UniqueFd net_namespace;
+};
+
+// A user namespace without a process in it.
+Result<linux::UniqueFd> create_user_namespace(const linux::IdMap& map);
+
+class Grounds {
+ public:
+  static Result<Grounds> create();
+
+  Result<Ground> take();  // a prepared one, or one made now
+  // Makes one for later unless there are enough; false when there was nothing to do.
+  Result<bool> prepare_one();
+  void release(std::uint32_t slot) { used_.erase(slot); }
+  void reserve(std::uint32_t slot) { used_.insert(slot); }  // of a sandbox found alive
+
+  // The spawner's own, to come back to after a visit.
+  const linux::NamespaceFd& home() const { return home_; }
+
+ private:
+  Grounds(linux::NamespaceFd home, linux::UniqueFd settings)
+      : home_(std::move(home)), settings_(std::move(settings)) {}
+  Result<Ground> make_one();
+  Result<linux::UniqueFd> make_net_namespace();
+
+  linux::NamespaceFd home_;
+  linux::UniqueFd settings_;  // a writable /proc/sys/net, seen by nobody else
+  std::set<std::uint32_t> used_;
+  std::uint32_t next_slot_ = 0;
+  std::deque<Ground> prepared_;
+};
+
+}  // namespace pons::spawner

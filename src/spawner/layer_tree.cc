@@ -1,0 +1,317 @@
+#include "layer_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "ground.h"
+#include "pons/linux/fd.h"
+
+namespace pons::spawner {
+
+namespace {
+
+using linux::UniqueFd;
+
+constexpr int kDepthMax = 256;  // directories held open at once, on each side
+constexpr char kOpaque[] = "trusted.overlay.opaque";
+constexpr char kRedirect[] = "trusted.overlay.redirect";
+
+using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+Result<Directory> open_directory(int parent, const char* name) {
+  UniqueFd fd(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd) return os_error("open directory");
+  DIR* const stream = fdopendir(fd.get());
+  if (stream == nullptr) return os_error("open directory");
+  (void)fd.release();
+  return Directory(stream, closedir);
+}
+
+Result<std::vector<std::string>> names_in(int directory) {
+  const Directory stream = TRY(open_directory(directory, "."));
+  std::vector<std::string> names;
+  errno = 0;
+  for (const dirent* entry; (entry = readdir(stream.get())) != nullptr;) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  if (errno != 0) return os_error("read directory");
+  return names;
+}
+
+Result<UniqueFd> open_child(int directory, const std::string& name) {
+  UniqueFd fd(openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd) return os_error("open directory");
+  return fd;
+}
+
+Result<struct stat> inspect(int directory, const std::string& name) {
+  struct stat info{};
+  if (fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+    return os_error("inspect file");
+  return info;
+}
+
+bool is_whiteout(const struct stat& info) {
+  return S_ISCHR(info.st_mode) && info.st_rdev == 0;
+}
+
+bool has_attribute(int fd, const char* name) {
+  return fgetxattr(fd, name, nullptr, 0) >= 0;
+}
+
+bool is_opaque(int directory) {
+  char value = 0;
+  return fgetxattr(directory, kOpaque, &value, 1) == 1 && value == 'y';
+}
+
+// ---- deleting
+
+// What lies too deep is moved up to `top` first, where it is found again.
+Result<void> empty_directory(int directory, int top, int depth, unsigned& moved) {
+  for (const std::string& name : TRY(names_in(directory))) {
+    if (unlinkat(directory, name.c_str(), 0) == 0 || errno == ENOENT) continue;
+    if (errno != EISDIR && errno != EPERM) return os_error("delete file");
+    if (depth >= kDepthMax) {
+      const std::string aside = fmt::format("deep-{}-{}", getpid(), moved++);
+      if (renameat(directory, name.c_str(), top, aside.c_str()) != 0) return os_error("move aside");
+      continue;
+    }
+    const UniqueFd child = TRY(open_child(directory, name));
+    TRY_VOID(empty_directory(child.get(), top, depth + 1, moved));
+    if (unlinkat(directory, name.c_str(), AT_REMOVEDIR) != 0) return os_error("delete directory");
+  }
+  return {};
+}
+
+// ---- merging and copying
+
+bool is_overlays_own(std::string_view name) {
+  return name.starts_with("trusted.overlay.") && name != kOpaque && name != kRedirect;
+}
+
+Result<void> copy_attributes(int from, int to) {
+  char names[8192];
+  const ssize_t size = flistxattr(from, names, sizeof names);
+  if (size < 0) return os_error("list attributes");
+  for (std::string_view rest(names, static_cast<std::size_t>(size)); !rest.empty();) {
+    const std::string name(rest.substr(0, rest.find('\0')));
+    rest.remove_prefix(name.size() + 1);
+    if (is_overlays_own(name)) continue;
+    char value[65'536];
+    const ssize_t length = fgetxattr(from, name.c_str(), value, sizeof value);
+    if (length < 0 || fsetxattr(to, name.c_str(), value, static_cast<std::size_t>(length), 0) != 0)
+      return os_error("copy attribute", name);
+  }
+  return {};
+}
+
+struct Owner {
+  uid_t uid;
+  gid_t gid;
+};
+
+Result<void> dress(int fd, const struct stat& info, const Owner& owner) {
+  const timespec times[2] = {info.st_atim, info.st_mtim};
+  // The mode after the owner: a change of owner takes the setuid bits away.
+  if (fchown(fd, owner.uid, owner.gid) != 0 || fchmod(fd, info.st_mode & 07777) != 0 ||
+      futimens(fd, times) != 0)
+    return os_error("set owner and mode");
+  return {};
+}
+
+Result<UniqueFd> make_directory(int parent, const std::string& name) {
+  if (mkdirat(parent, name.c_str(), 0700) != 0) return os_error("make directory");
+  return open_child(parent, name);
+}
+
+// `name` in several layers, topmost first, and a directory in the first of them.
+struct Stack {
+  std::vector<UniqueFd> directories;
+  bool opaque = false;  // nothing below these can be seen
+};
+
+Result<Stack> gather(const std::vector<int>& layers, std::size_t first, const std::string& name) {
+  Stack stack;
+  for (std::size_t i = first; i < layers.size() && !stack.opaque; ++i) {
+    const auto info = inspect(layers[i], name);
+    if (!info && info.error().code == ErrorCode::kNotFound) continue;
+    if (!info) return info.error();
+    if (!S_ISDIR(info->st_mode)) {
+      stack.opaque = true;
+      break;
+    }
+    UniqueFd directory = TRY(open_child(layers[i], name));
+    if (has_attribute(directory.get(), kRedirect))
+      return os_error("merge layers", "a directory was moved", EOPNOTSUPP);
+    stack.opaque = is_opaque(directory.get());
+    stack.directories.push_back(std::move(directory));
+  }
+  return stack;
+}
+
+Result<void> merge_into(const std::vector<int>& layers, int to, int depth);
+
+Result<void> merge_directory(Stack stack, int to, const std::string& name, int depth) {
+  const UniqueFd made = TRY(make_directory(to, name));
+  const int top = stack.directories.front().get();
+  std::vector<int> below;
+  for (const UniqueFd& directory : stack.directories) below.push_back(directory.get());
+  TRY_VOID(merge_into(below, made.get(), depth + 1));
+  TRY_VOID(copy_attributes(top, made.get()));
+  if (stack.opaque && fsetxattr(made.get(), kOpaque, "y", 1, 0) != 0)
+    return os_error("mark directory opaque");
+  struct stat info{};
+  if (fstat(top, &info) != 0) return os_error("inspect directory");
+  return dress(made.get(), info, {info.st_uid, info.st_gid});
+}
+
+Result<void> merge_into(const std::vector<int>& layers, int to, int depth) {
+  if (depth > kDepthMax) return os_error("merge layers", "directories lie too deep", EOPNOTSUPP);
+  std::set<std::string, std::less<>> seen;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    for (const std::string& name : TRY(names_in(layers[i]))) {
+      if (!seen.insert(name).second) continue;
+      const struct stat info = TRY(inspect(layers[i], name));
+      if (S_ISDIR(info.st_mode)) {
+        Stack stack = TRY(gather(layers, i, name));
+        TRY_VOID(merge_directory(std::move(stack), to, name, depth));
+      } else if (linkat(layers[i], name.c_str(), to, name.c_str(), 0) != 0) {
+        return os_error("link file");
+      }
+    }
+  }
+  return {};
+}
+
+Result<void> copy_bytes(int from, int to) {
+  for (;;) {
+    const ssize_t copied = copy_file_range(from, nullptr, to, nullptr, 1 << 30, 0);
+    if (copied == 0) return {};
+    if (copied < 0 && errno == EINTR) continue;
+    if (copied < 0 && (errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP)) break;
+    if (copied < 0) return os_error("copy file");
+  }
+  std::vector<char> buffer(1 << 18);
+  for (;;) {
+    const ssize_t got = read(from, buffer.data(), buffer.size());
+    if (got == 0) return {};
+    if (got < 0) return os_error("copy file");
+    TRY_VOID(linux::write_all(to, {buffer.data(), static_cast<std::size_t>(got)}));
+  }
+}
+
+class Copier {
+ public:
+  Copier(int root, std::uint32_t first_id) : root_(root), first_id_(first_id) {}
+
+  Result<void> copy_directory(int from, int to, const std::string& path, int depth) {
+    if (depth > kDepthMax) return os_error("copy layer", "directories lie too deep", ENAMETOOLONG);
+    for (const std::string& name : TRY(names_in(from)))
+      TRY_VOID(copy_entry(from, to, name, path.empty() ? name : path + "/" + name, depth));
+    struct stat info{};
+    if (fstat(from, &info) != 0) return os_error("inspect directory");
+    TRY_VOID(copy_attributes(from, to));
+    return dress(to, info, owner_of(info));
+  }
+
+ private:
+  // Ids from outside of the sandbox's range can only be the overlay's own root.
+  std::uint32_t relative(std::uint32_t id) const {
+    return id >= first_id_ && id - first_id_ < kIdsPerSandbox ? id - first_id_ : 0;
+  }
+  Owner owner_of(const struct stat& info) const {
+    return {relative(info.st_uid), relative(info.st_gid)};
+  }
+
+  Result<void> copy_entry(int from, int to, const std::string& name, const std::string& path,
+                          int depth) {
+    const struct stat info = TRY(inspect(from, name));
+    if (S_ISDIR(info.st_mode)) {
+      const UniqueFd source = TRY(open_child(from, name));
+      const UniqueFd made = TRY(make_directory(to, name));
+      return copy_directory(source.get(), made.get(), path, depth + 1);
+    }
+    if (info.st_nlink > 1 && !is_whiteout(info)) {
+      const auto [known, fresh] = linked_.try_emplace(info.st_ino, path);
+      if (!fresh) {
+        if (linkat(root_, known->second.c_str(), to, name.c_str(), 0) != 0)
+          return os_error("link file");
+        return {};
+      }
+    }
+    if (S_ISREG(info.st_mode)) return copy_file(from, to, name, info);
+    if (S_ISLNK(info.st_mode)) return copy_link(from, to, name, info);
+    if (is_whiteout(info) && mknodat(to, name.c_str(), S_IFCHR, 0) != 0)
+      return os_error("mark deleted file");
+    return {};  // pipes and sockets are of no use to anybody later
+  }
+
+  Result<void> copy_file(int from, int to, const std::string& name, const struct stat& info) {
+    const UniqueFd source(
+        openat(from, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const UniqueFd made(
+        openat(to, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!source || !made) return os_error("copy file");
+    TRY_VOID(copy_bytes(source.get(), made.get()));
+    TRY_VOID(dress(made.get(), info, owner_of(info)));
+    return copy_attributes(source.get(), made.get());
+  }
+
+  Result<void> copy_link(int from, int to, const std::string& name, const struct stat& info) {
+    char target[4097];
+    const ssize_t size = readlinkat(from, name.c_str(), target, sizeof target - 1);
+    if (size < 0) return os_error("read link");
+    target[size] = '\0';
+    const Owner owner = owner_of(info);
+    if (symlinkat(target, to, name.c_str()) != 0 ||
+        fchownat(to, name.c_str(), owner.uid, owner.gid, AT_SYMLINK_NOFOLLOW) != 0)
+      return os_error("copy link");
+    return {};
+  }
+
+  int root_;
+  std::uint32_t first_id_;
+  std::map<ino_t, std::string> linked_;
+};
+
+}  // namespace
+
+Result<void> remove_tree(int directory, const std::string& name) {
+  if (unlinkat(directory, name.c_str(), 0) == 0 || errno == ENOENT) return {};
+  if (errno != EISDIR && errno != EPERM) return os_error("delete file");
+  const UniqueFd top = TRY(open_child(directory, name));
+  // Each pass leaves what lay too deep in the top directory, nearer to the end.
+  for (unsigned moved = 0, before = 1; before != moved;) {
+    before = moved;
+    TRY_VOID(empty_directory(top.get(), top.get(), 0, moved));
+  }
+  if (unlinkat(directory, name.c_str(), AT_REMOVEDIR) != 0) return os_error("delete directory");
+  return {};
+}
+
+Result<void> merge_layers(const std::vector<int>& layers, int to) {
+  TRY_VOID(merge_into(layers, to, 0));
+  struct stat info{};
+  if (fstat(layers.front(), &info) != 0) return os_error("inspect layer");
+  return dress(to, info, {info.st_uid, info.st_gid});
+}
+
+Result<void> copy_layer(int layer, int to, std::uint32_t first_id) {
+  return Copier(to, first_id).copy_directory(layer, to, "", 0);
+}
+
+}  // namespace pons::spawner

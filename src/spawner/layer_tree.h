@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pons/base/result.h"
+
+// Work on the files of layers. They were written by whoever was in the sandbox: any name, any
+// depth, any number. No path is ever followed, every step is relative to an open directory, and the
+// depth held open is bounded.
+
+namespace pons::spawner {
+
+// Deletes an entry and everything below it.
+Result<void> remove_tree(int directory, const std::string& name);
+
+// Makes in `to` (an empty directory of the same file system) what an overlay of `layers`, topmost
+// first, shows over whatever lies below them. Files are linked, not copied. EOPNOTSUPP when a layer
+// holds a directory that was moved: its other half is known only to the layers below.
+Result<void> merge_layers(const std::vector<int>& layers, int to);
+
+// Copies one layer out of a sandbox: owners become relative to `first_id`; whiteouts and opaque
+// marks stay.
+Result<void> copy_layer(int layer, int to, std::uint32_t first_id);
+
+}  // namespace pons::spawner

@@ -1,0 +1,504 @@
+#include "sandboxes.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ranges>
+
+#include <fmt/format.h>
+
+#include "pons/base/log.h"
+#include "pons/base/text.h"
+#include "pons/cell/image.h"
+#include "switch_view.h"
+
+namespace pons::spawner {
+
+namespace {
+
+using linux::UniqueFd;
+
+constexpr std::string_view kGroupPrefix = "pons-sbx-";
+constexpr std::uint64_t kSharedMemoryBytesMax = 64ULL << 20;
+constexpr int kCellBacklog = 16;
+constexpr char kGroupHome[] = "cgroup-home";
+
+std::string name_of_key(std::uint64_t key) {
+  return fmt::format("{:016x}", key);
+}
+
+std::string socket_path(std::uint64_t key) {
+  return fmt::format("cells/{:016x}", key);
+}
+
+sockaddr_un address_of(std::uint64_t key) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, socket_path(key).c_str());
+  return address;
+}
+
+Result<UniqueFd> local_socket() {
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return os_error("create socket");
+  return fd;
+}
+
+Result<UniqueFd> listen_for_warden(std::uint64_t key) {
+  UniqueFd fd = TRY(local_socket());
+  const sockaddr_un address = address_of(key);
+  unlink(address.sun_path);
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      listen(fd.get(), kCellBacklog) != 0)
+    return os_error("listen for the warden");
+  return fd;
+}
+
+// The cell's program as a file that nobody inside can read: the kernel then refuses to let a
+// sandbox's root trace its first process, whatever capabilities it has there.
+Result<UniqueFd> load_cell() {
+  const UniqueFd writable(memfd_create("cell", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!writable) return os_error("load the cell");
+  const auto image = cell::cell_image();
+  TRY_VOID(linux::write_all(writable.get(),
+                            {reinterpret_cast<const char*>(image.data()), image.size()}));
+  if (fchmod(writable.get(), 0111) != 0 ||
+      fcntl(writable.get(), F_ADD_SEALS,
+            F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+    return os_error("seal the cell");
+  // A file that is open for writing cannot be executed.
+  return linux::open_file(fmt::format("/proc/self/fd/{}", writable.get()), O_PATH);
+}
+
+linux::CgroupLimits group_limits(const SandboxLimits& limits) {
+  linux::CgroupLimits wanted;
+  if (limits.memory_bytes != 0) wanted.memory_bytes = limits.memory_bytes;
+  if (limits.memory_bytes != 0) wanted.swap_bytes = limits.swap_bytes;
+  if (limits.pids != 0) wanted.pids = limits.pids;
+  if (limits.cpu_percent != 0) wanted.cpu_percent = static_cast<std::uint32_t>(limits.cpu_percent);
+  return wanted;
+}
+
+std::span<const Digest> template_layers(const Create& create) {
+  return std::span(create.template_layers).first(create.template_layer_count);
+}
+
+std::unexpected<Failure> failure(Step step, int error) {
+  return std::unexpected(Failure{step, error});
+}
+
+Result<void> make_directory(const char* name) {
+  if (mkdir(name, 0700) != 0 && errno != EEXIST) return os_error("make directory", name);
+  return {};
+}
+
+// "some avg10=0.12 avg60=…": hundredths of a percent.
+std::uint64_t read_pressure(int group, const char* file) {
+  const UniqueFd fd(openat(group, file, O_RDONLY | O_CLOEXEC));
+  const auto text = fd ? linux::read_all(fd.get(), 4096) : Result<std::string>(os_error("read"));
+  if (!text) return ~0ULL;
+  const auto at = text->find("avg10=");
+  if (at == std::string::npos) return ~0ULL;
+  return static_cast<std::uint64_t>(std::strtod(text->c_str() + at + 6, nullptr) * 100);
+}
+
+}  // namespace
+
+Sandboxes::Sandboxes(roles::Keeper& keeper, Grounds grounds, StagedTrees trees)
+    : keeper_(keeper), grounds_(std::move(grounds)), trees_(std::move(trees)) {}
+
+Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper) {
+  for (const char* name : {"cells", "layers", "root"}) TRY_VOID(make_directory(name));
+  Sandboxes all(keeper, TRY(Grounds::create()), TRY(StagedTrees::build("stage")));
+  all.filter_ = TRY(sandbox_filter(NestedUserNamespaces::kRefused));
+  all.filter_with_nesting_ = TRY(sandbox_filter(NestedUserNamespaces::kAllowed));
+  all.program_ = TRY(load_cell());
+  all.null_device_ = TRY(linux::open_file("/dev/null", O_RDWR));
+  if (auto hierarchy = linux::CgroupHierarchy::detect(); hierarchy) {
+    all.hierarchy_ = std::move(*hierarchy);
+    if (auto delegated = all.hierarchy_->delegate(); !delegated)
+      LOG_WARN("control groups cannot be made", {"error", delegated.error()});
+  }
+  TRY_VOID(all.adopt_kept());
+  all.remove_leftovers();
+  return all;
+}
+
+// ---- across a restart
+
+Result<void> Sandboxes::deposit(const Sandbox& sandbox) {
+  const std::string prefix = fmt::format("{:016x}.{}.", sandbox.key, sandbox.slot);
+  TRY_VOID(keeper_.put_soon(prefix + "user", sandbox.user_namespace.get()));
+  TRY_VOID(keeper_.put_soon(prefix + "net", sandbox.net_namespace.get()));
+  TRY_VOID(keeper_.put_soon(prefix + "mount", sandbox.mount_namespace.get()));
+  TRY_VOID(keeper_.put_soon(prefix + "store", sandbox.store->fd()));
+  for (const Borrowed& lender : sandbox.borrowed)
+    TRY_VOID(
+        keeper_.put_soon(fmt::format("{}borrowed.{:016x}.{}", prefix, lender.sandbox, lender.slot),
+                         lender.store->fd()));
+  // Last: a sandbox whose cell is known is complete.
+  return keeper_.put_soon(prefix + "cell", sandbox.cell.get());
+}
+
+Result<void> Sandboxes::adopt_kept() {
+  for (auto& [name, descriptor] : TRY(keeper_.take_back())) {
+    const auto words = split(name, '.');
+    if (words.size() < 3) continue;
+    const auto key = parse_hex(words[0]);
+    const auto slot = parse_decimal(words[1]);
+    if (!key || !slot || *slot >= kSlotCount) continue;
+    Sandbox& sandbox = sandboxes_[*key];
+    sandbox.key = *key;
+    sandbox.slot = static_cast<std::uint32_t>(*slot);
+    const std::string_view kind = words[2];
+    if (kind == "user") sandbox.user_namespace = std::move(descriptor);
+    if (kind == "net") sandbox.net_namespace = std::move(descriptor);
+    if (kind == "mount") sandbox.mount_namespace = std::move(descriptor);
+    if (kind == "cell") sandbox.cell = std::move(descriptor);
+    if (kind == "store")
+      sandbox.store = std::make_shared<const Store>(Store::adopt(std::move(descriptor)));
+    if (kind == "borrowed" && words.size() == 5) {
+      const auto lender = parse_hex(words[3]);
+      const auto lender_slot = parse_decimal(words[4]);
+      if (!lender || !lender_slot) continue;
+      sandbox.borrowed.push_back(
+          {.sandbox = *lender,
+           .slot = static_cast<std::uint32_t>(*lender_slot),
+           .store = std::make_shared<const Store>(Store::adopt(std::move(descriptor))),
+           .mapped = nullptr});
+    }
+  }
+  for (auto& [key, sandbox] : sandboxes_) {
+    grounds_.reserve(sandbox.slot);
+    if (hierarchy_) {
+      auto group = hierarchy_->adopt(fmt::format("{}{}", kGroupPrefix, name_of_key(key)));
+      if (group) sandbox.cgroup = std::move(*group);
+    }
+    for (Borrowed& lender : sandbox.borrowed)
+      lender.mapped =
+          std::make_shared<const Store>(TRY(map_store(*lender.store, lender.slot, sandbox.slot)));
+  }
+  // Deposits are made after a sandbox lives: one that is not complete died with the former process
+  // in between, and so does what is left of it.
+  std::vector<std::uint64_t> broken;
+  for (const auto& [key, sandbox] : sandboxes_)
+    if (!sandbox.cell || !sandbox.store || !sandbox.mount_namespace) broken.push_back(key);
+  for (const std::uint64_t key : broken) {
+    LOG_WARN("a half-made sandbox is removed", {"sandbox", name_of_key(key)});
+    bury(std::move(sandboxes_.extract(key).mapped()));
+  }
+  return {};
+}
+
+void Sandboxes::remove_leftovers() {
+  const auto sweep = [&](const linux::CgroupHierarchy& hierarchy) {
+    const auto names = hierarchy.find_names(std::string(kGroupPrefix));
+    if (!names) return;
+    for (const std::string& name : *names) {
+      const auto key = parse_hex(std::string_view(name).substr(kGroupPrefix.size()));
+      if (key && sandboxes_.contains(*key)) continue;
+      LOG_WARN("a sandbox of a former run is removed", {"group", name});
+      auto group = hierarchy.adopt(name);
+      if (group) (void)group->thaw();
+    }
+  };
+  if (hierarchy_) sweep(*hierarchy_);
+  // The former run may have lived in another group.
+  if (const auto home = linux::read_file(kGroupHome); home) {
+    const auto lines = split(trim(*home), '\n');
+    std::vector<linux::CgroupMount> mounts;
+    for (const std::string_view line : lines | std::views::drop(1))
+      mounts.push_back({std::string(line), {}});
+    if (!mounts.empty())
+      sweep(linux::CgroupHierarchy::from_mounts(lines[0] == "2" ? 2 : 1, std::move(mounts)));
+  }
+  if (hierarchy_) {
+    std::string text = fmt::format("{}\n", hierarchy_->version());
+    for (const std::string& directory : hierarchy_->directories()) text += directory + "\n";
+    if (auto written = linux::write_file_atomically(kGroupHome, text, 0600); !written)
+      LOG_WARN("cannot note where control groups are", {"error", written.error()});
+  }
+  const std::unique_ptr<DIR, int (*)(DIR*)> cells(opendir("cells"), closedir);
+  for (const dirent* entry; cells && (entry = readdir(cells.get())) != nullptr;) {
+    const auto key = parse_hex(entry->d_name);
+    if (key && !sandboxes_.contains(*key)) unlink(socket_path(*key).c_str());
+  }
+}
+
+// ---- making
+
+const Sandbox* Sandboxes::find(std::uint64_t key) const {
+  const auto found = sandboxes_.find(key);
+  return found == sandboxes_.end() ? nullptr : &found->second;
+}
+
+ViewSources Sandboxes::sources_of(const Sandbox& sandbox, const Create& create) const {
+  return {.sandbox = sandbox.key,
+          .slot = sandbox.slot,
+          .user_namespace = sandbox.user_namespace.get(),
+          .store = *sandbox.store,
+          .borrowed = sandbox.borrowed,
+          .template_layers = template_layers(create),
+          .layer_directory = layer_directory_};
+}
+
+Outcome<std::vector<Borrowed>> Sandboxes::borrow(const Request& request, std::uint32_t slot) const {
+  std::vector<Borrowed> lenders;
+  for (const OwnLayer& layer : std::span(request.view.layers).first(request.view.layer_count)) {
+    if (layer.sandbox == request.sandbox ||
+        std::ranges::find(lenders, layer.sandbox, &Borrowed::sandbox) != lenders.end())
+      continue;
+    Borrowed lender{.sandbox = layer.sandbox, .slot = 0, .store = nullptr, .mapped = nullptr};
+    for (const auto& [key, other] : sandboxes_) {
+      if (key == layer.sandbox) {
+        lender.slot = other.slot;
+        lender.store = other.store;
+      }
+      // A fork of a fork stands on what its parent had borrowed.
+      for (const Borrowed& theirs : other.borrowed) {
+        if (theirs.sandbox != layer.sandbox) continue;
+        lender.slot = theirs.slot;
+        lender.store = theirs.store;
+      }
+    }
+    if (!lender.store) return failure(Step::kStore, ENOENT);
+    lender.mapped = std::make_shared<const Store>(
+        STEP(Step::kStore, map_store(*lender.store, lender.slot, slot)));
+    lenders.push_back(std::move(lender));
+  }
+  return lenders;
+}
+
+// How a sandbox comes to be.
+Outcome<Sandbox> Sandboxes::build(const Request& request, int listener) {
+  const Create& create = request.create;
+  Ground ground = STEP(Step::kUserNamespace, grounds_.take());
+  struct GiveBack {
+    Grounds& grounds;
+    std::uint32_t slot;
+    bool armed = true;
+    ~GiveBack() {
+      if (armed) grounds.release(slot);
+    }
+  } give_back{grounds_, ground.slot};
+
+  Sandbox sandbox;
+  sandbox.key = request.sandbox;
+  sandbox.slot = ground.slot;
+  if (hierarchy_)
+    sandbox.cgroup =
+        STEP(Step::kCgroup,
+             hierarchy_->create(fmt::format("{}{}", kGroupPrefix, name_of_key(sandbox.key)),
+                                group_limits(create.limits)));
+  sandbox.store =
+      std::make_shared<const Store>(STEP(Step::kStore, Store::create_in_memory(create.limits)));
+  sandbox.borrowed = PASS(borrow(request, ground.slot));
+  ViewSources sources = sources_of(sandbox, create);
+  sources.user_namespace = ground.user_namespace.get();
+  const bool allow_setuid = (create.flags & kAllowSudo) != 0;
+  auto view = PASS(build_view(request.view, sources, allow_setuid));
+  auto process = PASS(start_cell(
+      {.ground = ground,
+       .cgroup = sandbox.cgroup ? &*sandbox.cgroup : nullptr,
+       .root = std::move(view),
+       .trees = trees_,
+       .show_host = std::ranges::any_of(template_layers(create), is_host_layer),
+       .filter =
+           (create.flags & kAllowNestedUserNamespaces) != 0 ? *filter_with_nesting_ : *filter_,
+       .allow_setuid = allow_setuid,
+       .shared_memory_bytes = std::min(kSharedMemoryBytesMax, create.limits.memory_bytes / 4),
+       .listener = listener,
+       .program = program_.get(),
+       .null_device = null_device_.get(),
+       .home_net_namespace = grounds_.home().fd(),
+       .die_with_spawner = !sandbox.cgroup}));
+  sandbox.user_namespace = std::move(ground.user_namespace);
+  sandbox.net_namespace = std::move(ground.net_namespace);
+  sandbox.mount_namespace = std::move(process.mount_namespace);
+  sandbox.cell = std::move(process.child.pidfd);
+  give_back.armed = false;
+  return sandbox;
+}
+
+Outcome<UniqueFd> Sandboxes::create_sandbox(const Request& request) {
+  if (find(request.sandbox) != nullptr) return connect(request.sandbox);
+  const SandboxLimits& limits = request.create.limits;
+  if (limits.disk_bytes == 0 || limits.disk_inodes == 0 || limits.memory_bytes == 0 ||
+      request.create.template_layer_count == 0)
+    return failure(Step::kLimits, EINVAL);
+  if ((request.create.flags & kDiskUpper) != 0) return failure(Step::kStore, EOPNOTSUPP);
+  const UniqueFd listener = STEP(Step::kSocket, listen_for_warden(request.sandbox));
+  auto built = build(request, listener.get());
+  if (!built) {
+    unlink(socket_path(request.sandbox).c_str());
+    return std::unexpected(built.error());
+  }
+  Sandbox& sandbox = sandboxes_.emplace(request.sandbox, std::move(*built)).first->second;
+  STEP_VOID(Step::kKeep, deposit(sandbox));
+  return connect(request.sandbox);
+}
+
+Outcome<UniqueFd> Sandboxes::connect(std::uint64_t key) const {
+  UniqueFd fd = STEP(Step::kConnect, local_socket());
+  const sockaddr_un address = address_of(key);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return failure(Step::kConnect, errno);
+  return fd;
+}
+
+// ---- living
+
+Outcome<> Sandboxes::switch_view(const Request& request) {
+  Sandbox& sandbox = sandboxes_.at(request.sandbox);
+  const auto sources = sources_of(sandbox, request.create);
+  auto view = PASS(build_view(request.view, sources, (request.create.flags & kAllowSudo) != 0));
+  struct Thaw {
+    linux::Cgroup* group = nullptr;
+    ~Thaw() {
+      if (group != nullptr) (void)group->thaw();
+    }
+  } thaw_after;
+  // A cell alone is told apart from a sandbox with running processes, which must not see a moment
+  // between two views.
+  if (sandbox.cgroup && !sandbox.frozen && sandbox.cgroup->usage().pids.value_or(2) > 1) {
+    STEP_VOID(Step::kFreeze, sandbox.cgroup->freeze());
+    thaw_after.group = &*sandbox.cgroup;
+  }
+  return spawner::switch_view(sandbox.mount_namespace.get(), std::move(view),
+                              request.view.must_seal != 0 ? Seal::kRequired : Seal::kIfPossible);
+}
+
+Outcome<> Sandboxes::set_limits(const Request& request) {
+  Sandbox& sandbox = sandboxes_.at(request.sandbox);
+  const SandboxLimits& limits = request.create.limits;
+  if (sandbox.cgroup) STEP_VOID(Step::kLimits, sandbox.cgroup->set_limits(group_limits(limits)));
+  if (limits.disk_bytes != 0 && limits.disk_inodes != 0)
+    STEP_VOID(Step::kStore, sandbox.store->resize(limits));
+  return {};
+}
+
+Outcome<> Sandboxes::freeze(std::uint64_t key) {
+  Sandbox& sandbox = sandboxes_.at(key);
+  if (!sandbox.cgroup) return failure(Step::kFreeze, EOPNOTSUPP);
+  STEP_VOID(Step::kFreeze, sandbox.cgroup->freeze());
+  sandbox.frozen = true;
+  return {};
+}
+
+Outcome<> Sandboxes::thaw(std::uint64_t key) {
+  Sandbox& sandbox = sandboxes_.at(key);
+  if (!sandbox.cgroup) return failure(Step::kFreeze, EOPNOTSUPP);
+  STEP_VOID(Step::kFreeze, sandbox.cgroup->thaw());
+  sandbox.frozen = false;
+  return {};
+}
+
+Outcome<UniqueFd> Sandboxes::dial(std::uint64_t key, std::uint16_t port) {
+  const Sandbox& sandbox = sandboxes_.at(key);
+  if (setns(sandbox.net_namespace.get(), CLONE_NEWNET) != 0) return failure(Step::kDial, errno);
+  // A socket belongs for ever to the namespace it was made in.
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int error = errno;
+  CHECK(grounds_.home().enter().has_value());
+  if (!fd) return failure(Step::kDial, error);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+      errno != EINPROGRESS)
+    return failure(Step::kDial, errno);
+  return fd;
+}
+
+Outcome<> Sandboxes::usage(std::uint64_t key, std::array<std::uint64_t, 10>& values) const {
+  const Sandbox& sandbox = sandboxes_.at(key);
+  values.fill(~0ULL);
+  if (sandbox.cgroup) {
+    const auto group = sandbox.cgroup->usage();
+    values[kMemoryBytes] = group.memory_bytes.value_or(~0ULL);
+    values[kMemoryPeakBytes] = group.memory_peak_bytes.value_or(~0ULL);
+    values[kCpuUsec] = group.cpu_usec.value_or(~0ULL);
+    values[kPids] = group.pids.value_or(~0ULL);
+    values[kOomKills] = group.oom_kills.value_or(~0ULL);
+    if (const int directory = sandbox.cgroup->directory_fd(); directory >= 0) {
+      values[kMemoryPressure] = read_pressure(directory, "memory.pressure");
+      values[kCpuPressure] = read_pressure(directory, "cpu.pressure");
+      values[kIoPressure] = read_pressure(directory, "io.pressure");
+    }
+  }
+  struct statfs disk{};
+  if (fstatfs(sandbox.store->fd(), &disk) != 0) return failure(Step::kStore, errno);
+  values[kDiskBytes] = (disk.f_blocks - disk.f_bfree) * static_cast<std::uint64_t>(disk.f_bsize);
+  values[kDiskInodes] = disk.f_files - disk.f_ffree;
+  return {};
+}
+
+Outcome<std::vector<std::string>> Sandboxes::discard_layers(const Request& request) {
+  const Sandbox& sandbox = sandboxes_.at(request.sandbox);
+  std::vector<std::string> names;
+  for (const OwnLayer& layer : std::span(request.view.layers).first(request.view.layer_count)) {
+    auto aside = sandbox.store->discard_layer(layer.number);
+    if (!aside && aside.error().code == ErrorCode::kNotFound) continue;
+    names.push_back(STEP(Step::kDelete, std::move(aside)));
+  }
+  return names;
+}
+
+// ---- ending
+
+std::optional<Sandbox> Sandboxes::condemn(std::uint64_t key) {
+  auto node = sandboxes_.extract(key);
+  if (!node) return std::nullopt;
+  Sandbox sandbox = std::move(node.mapped());
+  // The kernel ends every process of a pid namespace with its first one.
+  if (sandbox.cell) syscall(SYS_pidfd_send_signal, sandbox.cell.get(), SIGKILL, nullptr, 0);
+  if (sandbox.frozen && sandbox.cgroup) (void)sandbox.cgroup->thaw();
+  return sandbox;
+}
+
+void Sandboxes::bury(Sandbox sandbox) {
+  if (sandbox.cell) {
+    siginfo_t info{};
+    waitid(P_PIDFD, static_cast<id_t>(sandbox.cell.get()), &info, WEXITED | WNOHANG);
+  }
+  sandbox.cgroup.reset();
+  unlink(socket_path(sandbox.key).c_str());
+  const std::string prefix = fmt::format("{:016x}.{}.", sandbox.key, sandbox.slot);
+  std::vector<std::string> kept{"user", "net", "mount", "store", "cell"};
+  for (const Borrowed& lender : sandbox.borrowed)
+    kept.push_back(fmt::format("borrowed.{:016x}.{}", lender.sandbox, lender.slot));
+  for (const std::string& name : kept)
+    if (auto dropped = keeper_.drop_soon(prefix + name); !dropped)
+      LOG_WARN("cannot drop a descriptor", {"error", dropped.error()});
+  grounds_.release(sandbox.slot);
+}
+
+std::vector<std::uint64_t> Sandboxes::keys_after(std::uint64_t key, std::size_t count_max) const {
+  std::vector<std::uint64_t> keys;
+  for (auto next = sandboxes_.upper_bound(key); next != sandboxes_.end() && keys.size() < count_max;
+       ++next)
+    keys.push_back(next->first);
+  return keys;
+}
+
+bool Sandboxes::prepare_one() {
+  const auto prepared = grounds_.prepare_one();
+  if (!prepared) LOG_WARN("cannot prepare namespaces", {"error", prepared.error()});
+  return prepared && *prepared;
+}
+
+}  // namespace pons::spawner

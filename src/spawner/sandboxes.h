@@ -1,0 +1,84 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cell_process.h"
+#include "ground.h"
+#include "pons/linux/cgroup.h"
+#include "pons/roles/keeper.h"
+#include "pons/spawner/protocol.h"
+#include "sandbox_filter.h"
+#include "staged_trees.h"
+#include "store.h"
+#include "view.h"
+
+namespace pons::spawner {
+
+// One living sandbox, as far as the spawner has to know it. Everything here can be had again after
+// a restart: the descriptors lie with the supervisor, the rest follows from the key.
+struct Sandbox {
+  std::uint64_t key = 0;
+  std::uint32_t slot = 0;
+  linux::UniqueFd user_namespace;
+  linux::UniqueFd net_namespace;
+  linux::UniqueFd mount_namespace;
+  linux::UniqueFd cell;  // pidfd
+  std::shared_ptr<const Store> store;
+  std::vector<Borrowed> borrowed;
+  std::optional<linux::Cgroup> cgroup;
+  bool frozen = false;
+};
+
+class Sandboxes {
+ public:
+  // Takes over what a former process of the spawner left alive, and removes what nobody knows.
+  static Result<Sandboxes> create(roles::Keeper& keeper);
+
+  // A connection to the cell of the sandbox, which is made unless it exists.
+  Outcome<linux::UniqueFd> create_sandbox(const Request& request);
+  Outcome<linux::UniqueFd> connect(std::uint64_t key) const;
+  Outcome<> switch_view(const Request& request);
+  Outcome<> set_limits(const Request& request);
+  Outcome<> freeze(std::uint64_t key);
+  Outcome<> thaw(std::uint64_t key);
+  Outcome<linux::UniqueFd> dial(std::uint64_t key, std::uint16_t port);
+  Outcome<> usage(std::uint64_t key, std::array<std::uint64_t, 10>& values) const;
+  // Puts layers aside; the names under which they can be deleted.
+  Outcome<std::vector<std::string>> discard_layers(const Request& request);
+
+  // Takes the sandbox out and kills everything in it. The caller waits for `cell` to end and then
+  // calls bury().
+  std::optional<Sandbox> condemn(std::uint64_t key);
+  void bury(Sandbox sandbox);
+
+  const Sandbox* find(std::uint64_t key) const;
+  std::vector<std::uint64_t> keys_after(std::uint64_t key, std::size_t count_max) const;
+  bool prepare_one();  // uses a quiet moment; false when there is nothing to prepare
+  const std::string& layer_directory() const { return layer_directory_; }
+
+ private:
+  Sandboxes(roles::Keeper& keeper, Grounds grounds, StagedTrees trees);
+  Result<void> adopt_kept();
+  void remove_leftovers();
+  Outcome<Sandbox> build(const Request& request, int listener);
+  Outcome<std::vector<Borrowed>> borrow(const Request& request, std::uint32_t slot) const;
+  Result<void> deposit(const Sandbox& sandbox);
+  ViewSources sources_of(const Sandbox& sandbox, const Create& create) const;
+
+  roles::Keeper& keeper_;
+  Grounds grounds_;
+  StagedTrees trees_;
+  std::optional<linux::CgroupHierarchy> hierarchy_;
+  std::optional<linux::SeccompFilter> filter_;
+  std::optional<linux::SeccompFilter> filter_with_nesting_;
+  linux::UniqueFd program_;
+  linux::UniqueFd null_device_;
+  std::string layer_directory_ = "layers";
+  std::map<std::uint64_t, Sandbox> sandboxes_;
+};
+
+}  // namespace pons::spawner

@@ -1,0 +1,134 @@
+#include "staged_trees.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace pons::spawner {
+
+namespace {
+
+using linux::DetachedMount;
+using linux::MountScope;
+using linux::UniqueFd;
+
+constexpr const char* kDevices[] = {"null", "zero", "full", "random", "urandom", "tty"};
+constexpr std::pair<const char*, const char*> kDeviceLinks[] = {
+    {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+    {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
+};
+constexpr const char* kSysDirectories[] = {
+    "sys",       "sys/devices", "sys/devices/system",      "sys/devices/system/cpu", "sys/fs",
+    "sys/class", "sys/kernel",  "sys/devices/system/node", "sys/fs/cgroup",
+};
+constexpr const char* kHostNames[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+
+Result<void> make_directory(int root, const char* path) {
+  if (mkdirat(root, path, 0755) != 0 && errno != EEXIST) return os_error("stage tree", path);
+  return {};
+}
+
+Result<void> make_file(int root, const std::string& path) {
+  const UniqueFd file(openat(root, path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0444));
+  if (!file) return os_error("stage tree", path);
+  return {};
+}
+
+bool is_directory(const std::string& path) {
+  struct stat info{};
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+}  // namespace
+
+Result<void> StagedTrees::build_dev(int root) const {
+  TRY_VOID(make_directory(root, "dev"));
+  TRY_VOID(make_directory(root, "dev/pts"));
+  TRY_VOID(make_directory(root, "dev/shm"));
+  for (const auto& [name, target] : kDeviceLinks)
+    if (symlinkat(target, root, fmt::format("dev/{}", name).c_str()) != 0)
+      return os_error("stage tree", name);
+  for (const char* device : kDevices) {
+    auto mount = DetachedMount::clone_tree(fmt::format("/dev/{}", device), MountScope::kOneMount);
+    if (!mount && mount.error().code == ErrorCode::kNotFound) continue;
+    if (!mount) return mount.error();
+    TRY_VOID(mount->set_attributes({.no_suid = true, .no_exec = true}));
+    const std::string place = fmt::format("dev/{}", device);
+    TRY_VOID(make_file(root, place));
+    TRY_VOID(std::move(*mount).attach(root, place));
+  }
+  return {};
+}
+
+Result<void> StagedTrees::build_sys(int root) const {
+  for (const char* path : kSysDirectories) TRY_VOID(make_directory(root, path));
+  for (const char* path : {"sys/devices/system/cpu", "sys/devices/system/node"}) {
+    const std::string source = fmt::format("/{}", path);
+    if (!is_directory(source)) continue;
+    auto mount = TRY(DetachedMount::clone_tree(source, MountScope::kOneMount));
+    TRY_VOID(mount.set_attributes(
+        {.read_only = true, .no_suid = true, .no_exec = true, .no_dev = true}));
+    TRY_VOID(std::move(mount).attach(root, path));
+  }
+  return {};
+}
+
+Result<void> StagedTrees::build_host(int root) {
+  TRY_VOID(make_directory(root, "nothing"));
+  for (const char* name : kHostNames) {
+    const std::string source = fmt::format("/{}", name);
+    if (!is_directory(source)) continue;
+    auto tree = TRY(DetachedMount::overlay(
+        {.lower = {source, fmt::format("{}/nothing", directory_)}, .upper = {}, .work = {}}));
+    TRY_VOID(tree.set_attributes({.read_only = true, .no_suid = true, .no_dev = true}));
+    TRY_VOID(make_directory(root, name));
+    TRY_VOID(std::move(tree).attach(root, name));
+    host_names_.emplace_back(name);
+  }
+  return {};
+}
+
+Result<StagedTrees> StagedTrees::build(const std::string& directory) {
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return os_error("stage tree", directory);
+  StagedTrees trees(directory);
+  const std::pair<std::string, std::string> options[] = {{"mode", "0755"}, {"size", "1m"}};
+  auto stage = TRY(DetachedMount::new_filesystem("tmpfs", options));
+  const UniqueFd root = TRY(linux::duplicate(stage.fd()));
+  TRY_VOID(std::move(stage).attach(AT_FDCWD, directory));
+  TRY_VOID(trees.build_dev(root.get()));
+  TRY_VOID(trees.build_sys(root.get()));
+  TRY_VOID(make_file(root.get(), "blank"));
+  TRY_VOID(trees.build_host(root.get()));
+  mount_attr sealed{};
+  sealed.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOATIME;
+  sealed.attr_clr = MOUNT_ATTR__ATIME;
+  if (mount_setattr(root.get(), "", AT_EMPTY_PATH, &sealed, sizeof sealed) != 0)
+    return os_error("seal staged trees");
+  return trees;
+}
+
+Result<DetachedMount> StagedTrees::dev() const {
+  return DetachedMount::clone_tree(directory_ + "/dev", MountScope::kWholeTree);
+}
+
+Result<DetachedMount> StagedTrees::sys() const {
+  return DetachedMount::clone_tree(directory_ + "/sys", MountScope::kWholeTree);
+}
+
+Result<DetachedMount> StagedTrees::host(const std::string& name) const {
+  return DetachedMount::clone_tree(fmt::format("{}/{}", directory_, name), MountScope::kOneMount);
+}
+
+Result<DetachedMount> StagedTrees::blank_file() const {
+  return DetachedMount::clone_tree(directory_ + "/blank", MountScope::kOneMount);
+}
+
+Result<DetachedMount> StagedTrees::blank_directory() const {
+  return DetachedMount::clone_tree(directory_ + "/nothing", MountScope::kOneMount);
+}
+
+}  // namespace pons::spawner

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pons/base/result.h"
+#include "pons/linux/mount.h"
+
+namespace pons::spawner {
+
+// Parts of every sandbox's file system that are the same for all: built once, read only, and shown
+// in each by one clone of a mount tree.
+class StagedTrees {
+ public:
+  // Mounts them below `directory`, for as long as the calling process's mount namespace lives.
+  static Result<StagedTrees> build(const std::string& directory);
+
+  Result<linux::DetachedMount> dev() const;  // null, zero, full, random, urandom, tty
+  Result<linux::DetachedMount> sys() const;  // processors and memory nodes
+  // The host's programs, by their names in the root directory: "usr", and without merged /usr also
+  // "bin", "lib", … An overlay stands between them and the host, so that watching or locking a file
+  // here says nothing about the host and stops nobody there.
+  const std::vector<std::string>& host_names() const { return host_names_; }
+  Result<linux::DetachedMount> host(const std::string& name) const;
+  // To lay over what is not to be seen.
+  Result<linux::DetachedMount> blank_file() const;
+  Result<linux::DetachedMount> blank_directory() const;
+
+ private:
+  explicit StagedTrees(std::string directory) : directory_(std::move(directory)) {}
+  Result<void> build_dev(int root) const;
+  Result<void> build_sys(int root) const;
+  Result<void> build_host(int root);
+
+  std::string directory_;
+  std::vector<std::string> host_names_;
+};
+
+}  // namespace pons::spawner

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "pons/base/result.h"
+#include "pons/linux/fd.h"
+#include "pons/linux/mount.h"
+#include "pons/spawner/protocol.h"
+
+namespace pons::spawner {
+
+// Everything one sandbox writes: a file system of its own with one directory per layer, so that one
+// size holds for all of them together. Attached nowhere; it lives as long as a mount or a
+// descriptor needs it.
+class Store {
+ public:
+  static Result<Store> create_in_memory(const SandboxLimits& limits);
+  static Store adopt(linux::UniqueFd root) { return Store(std::move(root)); }
+
+  int fd() const { return root_.get(); }
+  // An empty layer of the given number. What a failed attempt left there is replaced.
+  Result<void> add_layer(std::uint32_t number, std::uint32_t owner) const;
+  Result<linux::UniqueFd> open_layer(std::uint32_t number) const;
+  Result<linux::UniqueFd> open_work(std::uint32_t number) const;  // scratch space of the overlay
+  // Puts a layer aside under a name that no layer has, to be deleted there at leisure.
+  Result<std::string> discard_layer(std::uint32_t number) const;
+  Result<void> resize(const SandboxLimits& limits) const;
+
+ private:
+  explicit Store(linux::UniqueFd root) : root_(std::move(root)) {}
+  linux::UniqueFd root_;
+};
+
+}  // namespace pons::spawner

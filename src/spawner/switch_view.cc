@@ -1,0 +1,123 @@
+#include "switch_view.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <optional>
+#include <vector>
+
+#include "pons/linux/aside.h"
+
+namespace pons::spawner {
+
+namespace {
+
+using linux::UniqueFd;
+
+// What can be mounted in the root directory of a sandbox.
+constexpr const char* kMountPoints[] = {"proc", "sys", "dev",   "usr",   "bin",
+                                        "sbin", "lib", "lib32", "lib64", "libx32"};
+
+Result<void> set_read_only(int mount, bool on) {
+  mount_attr wanted{};
+  (on ? wanted.attr_set : wanted.attr_clr) = MOUNT_ATTR_RDONLY;
+  if (mount_setattr(mount, "", AT_EMPTY_PATH, &wanted, sizeof wanted) != 0)
+    return os_error("seal view");
+  return {};
+}
+
+std::optional<std::uint64_t> mount_id(int fd) {
+  struct statx info{};
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &info) != 0) return std::nullopt;
+  return info.stx_mnt_id;
+}
+
+// Names in a sandbox's root are chosen by whoever is in it: links are not followed.
+UniqueFd open_entry(int root, const char* name) {
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
+  return UniqueFd(static_cast<int>(syscall(SYS_openat2, root, name, &how, sizeof how)));
+}
+
+struct Mounted {
+  const char* name;
+  UniqueFd fd;
+};
+
+// What is mounted in the root. A mount point can be neither removed nor renamed from inside, so
+// each still has its name.
+std::vector<Mounted> find_mounts(int root) {
+  std::vector<Mounted> found;
+  const auto own = mount_id(root);
+  for (const char* name : kMountPoints) {
+    UniqueFd entry = open_entry(root, name);
+    if (entry && mount_id(entry.get()) != own) found.push_back({name, std::move(entry)});
+  }
+  return found;
+}
+
+Result<void> move_onto(int mount, int place) {
+  if (move_mount(mount, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
+    return os_error("move mount");
+  return {};
+}
+
+Result<void> move_all(const std::vector<Mounted>& mounts, int to) {
+  for (const Mounted& mount : mounts) {
+    const UniqueFd place = open_entry(to, mount.name);
+    if (!place) return os_error("find mount point", mount.name);
+    TRY_VOID(move_onto(mount.fd.get(), place.get()));
+  }
+  return {};
+}
+
+// Runs in the sandbox's mount namespace. Every path is relative to a descriptor: names there belong
+// to the sandbox.
+Outcome<> switch_inside(linux::DetachedMount view, Seal seal) {
+  const UniqueFd old_root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!old_root) return failed(Step::kSwitch, os_error("open root"));
+  const auto sealed = set_read_only(old_root.get(), true);
+  if (!sealed && seal == Seal::kRequired) return failed(Step::kSeal, sealed.error());
+  struct Unseal {  // unless the switch succeeds, everything is as it was
+    int root;
+    bool armed;
+    ~Unseal() {
+      if (armed) (void)set_read_only(root, false);
+    }
+  } unseal{old_root.get(), sealed.has_value()};
+
+  const auto mounts = find_mounts(old_root.get());
+  const UniqueFd new_root = STEP(Step::kSwitch, linux::duplicate(view.fd()));
+  STEP_VOID(Step::kSwitch, std::move(view).attach(old_root.get(), ""));
+  if (auto moved = move_all(mounts, new_root.get()); !moved) {
+    for (const Mounted& mount : mounts)
+      if (const UniqueFd place = open_entry(old_root.get(), mount.name); place)
+        (void)move_onto(mount.fd.get(), place.get());
+    if (fchdir(new_root.get()) == 0) umount2(".", MNT_DETACH);
+    return failed(Step::kSwitch, moved.error());
+  }
+  STEP_VOID(Step::kSwitch, linux::pivot_to(new_root.get()));
+  unseal.armed = false;
+  return {};
+}
+
+}  // namespace
+
+Outcome<> switch_view(int mount_namespace, linux::DetachedMount view, Seal seal) {
+  Outcome<> outcome;
+  const auto ran = linux::run_aside([&]() -> Result<void> {
+    if (setns(mount_namespace, CLONE_NEWNS) != 0) return os_error("enter mount namespace");
+    outcome = switch_inside(std::move(view), seal);
+    return {};
+  });
+  if (!ran) return failed(Step::kSwitch, ran.error());
+  return outcome;
+}
+
+}  // namespace pons::spawner

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "pons/linux/mount.h"
+#include "view.h"
+
+namespace pons::spawner {
+
+enum class Seal : std::uint8_t { kRequired, kIfPossible };
+
+// Replaces the root file system of a running sandbox by `view`, under the feet of its processes,
+// without restarting any of them. The old view is made read only first: kRequired fails with EBUSY,
+// and changes nothing, when somebody has a file open for writing. Processes whose working directory
+// is below the old root stay in the old view, where nothing can be written any more.
+Outcome<> switch_view(int mount_namespace, linux::DetachedMount view, Seal seal);
+
+}  // namespace pons::spawner
