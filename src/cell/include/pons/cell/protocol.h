@@ -179,7 +179,7 @@ struct WriteReply {
   uint64_t taken;  // how far standard input got, in all; waits until at least one byte was taken
 };
 
-static_assert(sizeof(RequestHeader) == 112 && sizeof(ReplyHeader) == 24 && sizeof(Start) == 72 &&
+static_assert(sizeof(RequestHeader) == 112 && sizeof(ReplyHeader) == 24 && sizeof(Start) == 64 &&
               sizeof(JobState) == 184 && sizeof(ReadReply) == 216);
 
 }  // namespace pons::cell

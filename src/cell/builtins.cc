@@ -1,0 +1,131 @@
+#include "builtins.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pons/cell/builtin.h"
+
+namespace pons::cell {
+namespace {
+
+FileKind kind_of(mode_t mode) {
+  if (S_ISREG(mode)) return FileKind::kFile;
+  if (S_ISDIR(mode)) return FileKind::kDirectory;
+  return S_ISLNK(mode) ? FileKind::kLink : FileKind::kOther;
+}
+
+int stat_one(const char* path) {
+  const int error = write_record(AT_FDCWD, path, {});
+  return error == 0 ? 0 : complain(error, "stat", path);
+}
+
+int make_directory(const char* path, uint32_t mode) {
+  if (const int error = make_parents(path)) return complain(error, "create parents of", path);
+  if (mkdir(path, mode) != 0) return complain(errno, "create directory", path);
+  if (chmod(path, mode) != 0) return complain(errno, "set the mode of", path);
+  return stat_one(path);
+}
+
+int rename_one(const char* from, const char* to) {
+  return rename(from, to) == 0 ? stat_one(to) : complain(errno, "rename", from);
+}
+
+int change_mode(const char* path, uint32_t mode) {
+  return chmod(path, mode) == 0 ? stat_one(path) : complain(errno, "set the mode of", path);
+}
+
+}  // namespace
+
+int complain(int error, const char* what, const char* path) {
+  char line[PATH_MAX + 256];
+  TextWriter writer(line, sizeof line);
+  writer.add("cannot ").add(what).add(" ").add(path).add(": ").add(strerror(error)).add("\n");
+  write_all(2, line, writer.size());
+  return error;
+}
+
+int write_all(int file, const void* bytes, size_t size) {
+  const char* at = static_cast<const char*>(bytes);
+  while (size > 0) {
+    const ssize_t count = write(file, at, size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno;
+    at += count;
+    size -= static_cast<size_t>(count);
+  }
+  return 0;
+}
+
+int write_record(int directory, const char* name, Text shown) {
+  struct stat status;
+  if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return errno;
+  static char bytes[sizeof(FileRecord) + 2 * PATH_MAX];
+  char target[PATH_MAX];
+  FileRecord record = {};
+  record.magic = kFileRecordMagic;
+  record.kind = kind_of(status.st_mode);
+  record.mode = status.st_mode & 07777;
+  record.uid = status.st_uid;
+  record.gid = status.st_gid;
+  record.size = static_cast<uint64_t>(status.st_size);
+  record.inode = status.st_ino;
+  record.modified_ns =
+      static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
+  record.name_size = static_cast<uint32_t>(shown.size);
+  if (record.kind == FileKind::kLink) {
+    const ssize_t size = readlinkat(directory, name, target, sizeof target);
+    if (size > 0) record.link_size = static_cast<uint32_t>(size);
+  }
+  TextWriter writer(bytes, sizeof bytes);
+  writer.add({reinterpret_cast<const char*>(&record), sizeof record}).add(shown);
+  writer.add({target, record.link_size});
+  return writer.fits() ? write_all(1, bytes, writer.size()) : ENAMETOOLONG;
+}
+
+int make_parents(const char* path) {
+  static char copy[PATH_MAX];
+  TextWriter writer(copy, sizeof copy);
+  if (writer.add(path).finish() == nullptr) return ENAMETOOLONG;
+  size_t end = strlen(copy);
+  while (end > 1 && copy[end - 1] == '/') copy[--end] = '\0';
+  for (size_t i = 1; i < end; ++i) {
+    if (copy[i] != '/' || copy[i - 1] == '/') continue;
+    copy[i] = '\0';
+    if (mkdir(copy, 0755) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES) {
+      return errno;
+    }
+    copy[i] = '/';
+  }
+  return 0;
+}
+
+int run_builtin(uint32_t argc, char** argv) {
+  const Text name = text_of(argv[0]);
+  uint64_t number = 0;
+  uint64_t second = 0;
+  if (argc == 4 && equal(name, text_of("read")) && parse_number(text_of(argv[2]), 10, &number) &&
+      parse_number(text_of(argv[3]), 10, &second)) {
+    return read_file(argv[1], number, second);
+  }
+  if (argc == 2 && equal(name, text_of("stat"))) return stat_one(argv[1]);
+  if (argc == 2 && equal(name, text_of("remove"))) return remove_tree(argv[1]);
+  if (argc == 3 && equal(name, text_of("rename"))) return rename_one(argv[1], argv[2]);
+  if (argc == 3 && parse_number(text_of(argv[2]), 10, &number)) {
+    if (equal(name, text_of("list"))) return list_directory(argv[1], number);
+    if (equal(name, text_of("watch")) && number <= 1) return watch(argv[1], number == 1);
+  }
+  if (argc >= 3 && parse_number(text_of(argv[2]), 8, &number) && number <= 07777) {
+    const auto mode = static_cast<uint32_t>(number);
+    if (argc == 4 && equal(name, text_of("write"))) return write_file(argv[1], mode, argv[3]);
+    if (argc == 3 && equal(name, text_of("mkdir"))) return make_directory(argv[1], mode);
+    if (argc == 3 && equal(name, text_of("chmod"))) return change_mode(argv[1], mode);
+  }
+  return complain(EINVAL, "run", argv[0]);
+}
+
+}  // namespace pons::cell

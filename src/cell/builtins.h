@@ -1,0 +1,28 @@
+#pragma once
+
+#include <stdint.h>
+
+#include "text.h"
+
+namespace pons::cell {
+
+// Runs a program of pons/cell/builtin.h in this process, on descriptors 0, 1 and 2. Returns its
+// exit code.
+int run_builtin(uint32_t argc, char** argv);
+
+// What the programs are made of. Each returns 0 or an errno.
+
+// Says on standard error what went wrong with `path` and returns `error`.
+int complain(int error, const char* what, const char* path);
+int write_all(int file, const void* bytes, size_t size);
+// One FileRecord on standard output about `name` in `directory`, called `shown`.
+int write_record(int directory, const char* name, Text shown);
+int make_parents(const char* path);
+
+int read_file(const char* path, uint64_t offset, uint64_t size);
+int write_file(const char* path, uint32_t mode, const char* flags);
+int list_directory(const char* path, uint64_t depth);
+int remove_tree(const char* path);
+int watch(const char* path, bool recursive);
+
+}  // namespace pons::cell

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "environment.h"
+#include "launch.h"
+#include "poller.h"
+
+namespace pons::cell {
+
+// A shell that has been started before there is a line for it, because starting takes longer than
+// running most lines. It waits with "/" as its directory and is used once.
+class WaitingShell {
+ public:
+  void start(Poller* poller);
+
+  // True when it waits, and also when there is none to wait for.
+  bool is_settled() const { return state_ != State::kStarting; }
+  void on_ready();
+  // True when `pid` was the shell's.
+  bool on_reaped(pid_t pid);
+
+  struct Line {
+    const User* user;
+    Environment* environment;
+    const char* directory;
+    bool directory_is_a_wish;
+    const char* line;
+  };
+
+  // Runs the line in it. Returns its pid and hands over its streams, or returns 0: the line needs
+  // what it does not have.
+  pid_t take(const Line& line, Streams* streams);
+
+ private:
+  enum class State { kNone, kStarting, kWaiting };
+
+  void stop();
+
+  State state_;
+  Poller* poller_;
+  pid_t pid_;
+  int script_;
+  int ready_;
+  size_t script_bytes_max_;
+  Streams streams_;
+  User user_;
+};
+
+// The script that makes a waiting shell behave like `sh -c line` in this environment. 0 when it
+// cannot be written: too long, or a name that no shell can export without a side effect.
+size_t write_shell_script(const WaitingShell::Line& line, char* to, size_t capacity);
+
+}  // namespace pons::cell
