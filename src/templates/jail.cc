@@ -138,8 +138,9 @@ Result<void> confine(const std::string& directory) {
   umask(0);
   TRY_VOID(linux::set_no_new_privileges());
   TRY_VOID(linux::keep_only_capabilities(kFileRights));
-  std::vector<int> numbers(kRefusedCalls.begin(), kRefusedCalls.end());
-  const auto filter = TRY(linux::SeccompFilter::deny_list(numbers));
+  std::vector<linux::SyscallRule> refused;
+  for (const int number : kRefusedCalls) refused.push_back({number, {}});
+  const auto filter = TRY(linux::SeccompFilter::deny_list(refused));
   return filter.install();
 }
 
