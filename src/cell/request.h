@@ -12,8 +12,8 @@ inline constexpr uint32_t kHostnameBytesMax = 64;
 
 // Zero-terminated strings back to back. The parser has checked that all `count` of them are there.
 struct StringList {
-  const char* first = nullptr;
-  uint32_t count = 0;
+  const char* first;
+  uint32_t count;
 };
 
 // One request, checked: every field is within its bounds. Strings and bytes point into the message.
@@ -25,8 +25,8 @@ struct Request {
   const char* hostname = nullptr;  // kClaim
   const char* user = nullptr;      // kClaim, kStart
   const char* directory = nullptr;
-  StringList arguments;
-  StringList environment;
+  StringList arguments = {};
+  StringList environment = {};
   Start start = {};
   Read read = {};
   Signal signal = {};
