@@ -58,6 +58,7 @@ int open_empty_pipe() {
 
 bool Cell::set_up(int listener) {
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  prctl(PR_SET_NAME, "cell", 0, 0, 0);
   raise_open_files();
   if (!fill_standard_streams(&empty_input_)) empty_input_ = open_empty_pipe();
   if (empty_input_ < 0) return false;

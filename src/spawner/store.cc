@@ -31,7 +31,7 @@ std::string size_of(const SandboxLimits& limits) {
 
 Result<Store> Store::create_in_memory(const SandboxLimits& limits) {
   const std::pair<std::string, std::string> options[] = {
-      {"mode", "0700"},
+      {"mode", "0711"},
       {"size", size_of(limits)},
       {"nr_inodes", std::to_string(limits.disk_inodes)}};
   auto mount = TRY(linux::DetachedMount::new_filesystem("tmpfs", options));
@@ -41,10 +41,10 @@ Result<Store> Store::create_in_memory(const SandboxLimits& limits) {
 
 Result<void> Store::add_layer(std::uint32_t number, std::uint32_t owner) const {
   const std::string name = std::to_string(number);
-  if (mkdirat(root_.get(), name.c_str(), 0700) != 0) {
+  if (mkdirat(root_.get(), name.c_str(), 0711) != 0) {
     if (errno != EEXIST) return os_error("make layer", name);
     (void)TRY(discard_layer(number));
-    if (mkdirat(root_.get(), name.c_str(), 0700) != 0) return os_error("make layer", name);
+    if (mkdirat(root_.get(), name.c_str(), 0711) != 0) return os_error("make layer", name);
   }
   const UniqueFd layer = TRY(open_below(root_.get(), name));
   if (mkdirat(layer.get(), "files", 0755) != 0 || mkdirat(layer.get(), "work", 0700) != 0 ||

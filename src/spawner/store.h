@@ -19,6 +19,8 @@ class Store {
   static Store adopt(linux::UniqueFd root) { return Store(std::move(root)); }
 
   int fd() const { return root_.get(); }
+  // Directories above a layer can be walked through by everyone: seen with a sandbox's ids, root's
+  // own are nobody's, and no capability helps there.
   // An empty layer of the given number. What a failed attempt left there is replaced.
   Result<void> add_layer(std::uint32_t number, std::uint32_t owner) const;
   Result<linux::UniqueFd> open_layer(std::uint32_t number) const;

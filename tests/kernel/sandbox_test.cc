@@ -1,0 +1,327 @@
+// Sandboxes as the spawner makes them: what is in them, what a switch of the view does to running
+// processes, and what is left when they end.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+
+#include <filesystem>
+
+#include "layer_tree.h"
+#include "pons/linux/fd.h"
+#include "sandbox_host.h"
+
+namespace pons::spawner {
+namespace {
+
+using linux::in_forked_child;
+using ::testing::HasSubstr;
+
+#define SAME(actual, expected)                                                             \
+  do {                                                                                     \
+    const std::string got_ = (actual), want_ = (expected);                                 \
+    if (got_ != want_) {                                                                   \
+      std::fprintf(stderr, "line %d: got \"%s\", wanted \"%s\"\n", __LINE__, got_.c_str(), \
+                   want_.c_str());                                                         \
+      return 1;                                                                            \
+    }                                                                                      \
+  } while (false)
+
+constexpr std::uint64_t kKey = 0xABCDEF;
+
+TEST(SandboxTest, IsAMachineOfItsOwn) {
+  EXPECT_EQ(
+      in_forked_child([] {
+        SandboxHost host;
+        REQUIRE(host.is_ready());
+        const auto cell = host.create(kKey);
+        REQUIRE(cell);
+        SAME(shell(*cell, "hostname; id -u; pwd"), "sandbox\n1000\n/home/user\n");
+        SAME(shell(*cell, "id -u; echo $HOME", "root"), "0\n/root\n");
+        SAME(shell(*cell, "ls /proc | grep -c '^[0-9]'", "root"), "5\n");
+        SAME(shell(*cell, "echo x > ~/f && cat ~/f && stat -c %U ~/f"), "x\nuser\n");
+        SAME(shell(*cell, "touch /usr/x 2>/dev/null; echo $?"), "1\n");
+        SAME(shell(*cell, "cat /proc/self/cgroup | grep -c -v ':/$'"), "0\n");
+        SAME(shell(*cell, "ls /sys/class/net 2>/dev/null | wc -l; ls /etc/shadow 2>&1 | wc -l"),
+             "0\n1\n");
+        return 0;
+      }),
+      0);
+}
+
+// ---- what a switch of the view does
+
+int checkpoint_and_rollback() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  SAME(shell(*cell, "echo one > a; mkdir -p d/e; echo deep > d/e/f; echo $?"), "0\n");
+  REQUIRE(host.switch_view(kKey, 1, {0}, true));
+  SAME(shell(*cell, "cat a d/e/f; rm -r d; echo two > a; mv a b; ls"), "one\ndeep\nb\n");
+  REQUIRE(host.switch_view(kKey, 2, {1, 0}, true));
+  SAME(shell(*cell,
+             "cat b; ls; ls /proc/self/fd /dev/pts /sys/fs /usr/bin/env > /dev/null; echo $?"),
+       "two\nb\n0\n");
+  REQUIRE(host.switch_view(kKey, 3, {0}, false));
+  SAME(shell(*cell, "cat a d/e/f; ls; cat /proc/1/comm"), "one\ndeep\na\nd\ncell\n");
+  return 0;
+}
+
+TEST(ViewTest, EveryCheckpointComesBackAsItWas) {
+  EXPECT_EQ(in_forked_child(checkpoint_and_rollback), 0);
+}
+
+int moved_directory() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  SAME(shell(*cell, "mkdir d; echo x > d/f"), "");
+  REQUIRE(host.switch_view(kKey, 1, {0}, true));
+  SAME(shell(*cell, "perl -e 'rename(\"d\", \"n\") or die $!'; cat n/f; ls"), "x\nn\n");
+  REQUIRE(host.switch_view(kKey, 2, {1, 0}, true));
+  SAME(shell(*cell, "cat n/f; ls"), "x\nn\n");
+  return 0;
+}
+
+TEST(ViewTest, ADirectoryFromBelowACheckpointCanBeRenamed) {
+  EXPECT_EQ(in_forked_child(moved_directory), 0);
+}
+
+int busy_writer() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  cell::JobOptions writer;
+  writer.argv = {"/bin/sh", "-c",
+                 "exec 5> open; echo before >&5; echo ready; read x; echo after >&5"};
+  writer.start.flags = cell::kInputOpen;
+  writer.start.wait_ms = 10'000;
+  const auto started = cell->start("writer", writer);
+  REQUIRE(started.header.status == cell::Status::kDone);
+  const auto refused = host.switch_view(kKey, 1, {0}, true);
+  REQUIRE(!refused);
+  REQUIRE(refused.error().os_error == EBUSY && refused.error().step == Step::kSeal);
+  // Nothing changed: it goes on writing, and others can write too.
+  REQUIRE(cell->write("writer", 0, "\n").header.status == cell::Status::kDone);
+  const auto ended = cell->read_to_end("writer");
+  REQUIRE(ended.state.ended == cell::Ended::kExit && ended.state.code == 0);
+  SAME(shell(*cell, "cat open; echo new > new; cat new"), "before\nafter\nnew\n");
+  REQUIRE(host.switch_view(kKey, 1, {0}, true));
+  return 0;
+}
+
+TEST(ViewTest, ACheckpointWhileAFileIsBeingWrittenIsRefusedAndChangesNothing) {
+  EXPECT_EQ(in_forked_child(busy_writer), 0);
+}
+
+// A process that stands in the old view, with a directory, an open file and a mapping of it.
+int stale_process() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  SAME(shell(*cell, "mkdir w; echo kept > w/f"), "");
+  cell::JobOptions stale;
+  stale.argv = {"/usr/bin/perl", "-e",
+                "chdir 'w'; open(F, '<', 'f'); $| = 1; print \"ready\\n\"; <STDIN>;"
+                "print open(G, '>', 'f') ? 'wrote' : 'refused', \"\\n\";"
+                "print open(G, '>', 'new') ? 'wrote' : 'refused', \"\\n\";"
+                "print unlink('f') ? 'removed' : 'refused', \"\\n\";"
+                "print scalar(<F>);"};
+  stale.start.flags = cell::kInputOpen;
+  stale.start.wait_ms = 10'000;
+  REQUIRE(cell->start("stale", stale).header.status == cell::Status::kDone);
+  REQUIRE(host.switch_view(kKey, 1, {0}, true));
+  REQUIRE(cell->write("stale", 0, "\n").header.status == cell::Status::kDone);
+  SAME(cell->read_to_end("stale").output, "ready\nrefused\nrefused\nrefused\nkept\n");
+  SAME(shell(*cell, "echo changed > w/f"), "");
+  REQUIRE(host.switch_view(kKey, 2, {0}, false));
+  SAME(shell(*cell, "ls w; cat w/f"), "f\nkept\n");
+  return 0;
+}
+
+TEST(ViewTest, AProcessLeftInTheOldViewCannotChangeTheCheckpoint) {
+  EXPECT_EQ(in_forked_child(stale_process), 0);
+}
+
+int shared_mapping() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  cell::JobOptions mapper;
+  mapper.argv = {"/usr/bin/python3", "-c",
+                 "import mmap,os,sys\n"
+                 "fd=os.open('m',os.O_RDWR|os.O_CREAT); os.ftruncate(fd,4096)\n"
+                 "m=mmap.mmap(fd,4096); os.close(fd); m[0:3]=b'old'\n"
+                 "print('ready',flush=True); sys.stdin.readline(); m[0:3]=b'new'\n"};
+  mapper.start.flags = cell::kInputOpen;
+  mapper.start.wait_ms = 20'000;
+  const auto started = cell::outcome_of(cell->start("mapper", mapper));
+  SAME(started.output, "ready\n");
+  const auto refused = host.switch_view(kKey, 1, {0}, true);
+  REQUIRE(!refused && refused.error().os_error == EBUSY);
+  return 0;
+}
+
+TEST(ViewTest, AWritableMappingIsABusyWriter) {
+  EXPECT_EQ(in_forked_child(shared_mapping), 0);
+}
+
+int hostile_mount_points() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  SAME(shell(*cell,
+             "mv /proc /p 2>/dev/null; rmdir /dev 2>/dev/null; mv /usr /u 2>/dev/null;"
+             "ln -s /etc /sys/x 2>/dev/null; ls -d /proc /dev /usr",
+             "root"),
+       "/dev\n/proc\n/usr\n");
+  // Names that a mount point could have on another template, as links to elsewhere.
+  SAME(shell(*cell, "rm -f /lib32 /libx32; ln -s /proc /lib32; mkdir /libx32; echo ok", "root"),
+       "ok\n");
+  REQUIRE(host.switch_view(kKey, 1, {0}, true));
+  SAME(shell(*cell, "cat /proc/1/comm; readlink /lib32; ls /libx32"), "cell\n/proc\n");
+  return 0;
+}
+
+TEST(ViewTest, NamesChosenInsideLeadTheSwitchNowhere) {
+  EXPECT_EQ(in_forked_child(hostile_mount_points), 0);
+}
+
+// ---- layers
+
+int merged_layers() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  SAME(shell(*cell, "mkdir -p d/sub gone; echo 1 > d/a; echo 1 > d/b; echo 1 > gone/x; echo 1 > t"),
+       "");
+  REQUIRE(host.switch_view(kKey, 1, {0}, true));
+  SAME(shell(*cell,
+             "rm d/a; rm -r gone; mkdir gone; echo 2 > gone/y; echo 2 > d/b; echo 2 > d/sub/n;"
+             "rm t; mkdir t; chmod 700 d"),
+       "");
+  REQUIRE(host.switch_view(kKey, 2, {1, 0}, true));
+  const std::string look =
+      "find d gone t -printf '%p %m %u\\n' | sort; cat d/b gone/y d/sub/n";
+  const std::string before = shell(*cell, look);
+  const auto& store = *host.sandboxes().find(kKey)->store;
+  REQUIRE(store.add_layer(10, first_id_of(host.sandboxes().find(kKey)->slot)));
+  const auto upper = store.open_layer(1), lower = store.open_layer(0),
+             merged = store.open_layer(10);
+  REQUIRE(upper && lower && merged);
+  REQUIRE(merge_layers({upper->get(), lower->get()}, merged->get()));
+  REQUIRE(host.switch_view(kKey, 11, {10}, true));
+  SAME(shell(*cell, look), before);
+  REQUIRE(before.find("gone/y") != std::string::npos);
+  REQUIRE(before.find("gone/x") == std::string::npos);
+  return 0;
+}
+
+TEST(LayerTest, MergedLayersShowWhatTheyShowedOneByOne) {
+  EXPECT_EQ(in_forked_child(merged_layers), 0);
+}
+
+TEST(LayerTest, ATreeDeeperThanDescriptorsIsDeleted) {
+  const linux::ScratchDirectory scratch;
+  const linux::UniqueFd top(open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  mkdirat(top.get(), "tree", 0700);
+  int at = openat(top.get(), "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  for (int depth = 0; depth < 3000; ++depth) {
+    ASSERT_EQ(mkdirat(at, "next", 0700), 0);
+    ASSERT_EQ(symlinkat("/etc", at, "link"), 0);
+    const int next = openat(at, "next", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    close(at);
+    at = next;
+  }
+  close(at);
+  const auto removed = remove_tree(top.get(), "tree");
+  EXPECT_TRUE(removed) << removed.error().describe();
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+  EXPECT_TRUE(std::filesystem::exists("/etc/passwd"));
+}
+
+int forked_sandbox() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  SAME(shell(*cell, "echo mine > f; mkdir d; echo x > d/g"), "");
+  REQUIRE(host.switch_view(kKey, 1, {0}, true));
+  Request fork = SandboxHost::request(RequestKind::kCreate, kKey + 1);
+  fork.view.layer_count = 1;
+  fork.view.layers[0] = {.sandbox = kKey, .number = 0};
+  const auto twin = host.create(fork);
+  REQUIRE(twin);
+  SAME(shell(*twin, "cat f d/g; stat -c %U f; echo theirs > f; rm -r d; cat f"),
+       "mine\nx\nuser\ntheirs\n");
+  SAME(shell(*cell, "cat f d/g"), "mine\nx\n");
+  REQUIRE(host.sandboxes().find(kKey)->slot != host.sandboxes().find(kKey + 1)->slot);
+  // The layers outlive the sandbox they came from, also for a change of view.
+  host.destroy(kKey);
+  SAME(shell(*twin, "ls"), "f\n");
+  Request again = SandboxHost::request(RequestKind::kSwitchView, kKey + 1);
+  again.view.upper = 1;
+  again.view.layer_count = 1;
+  again.view.layers[0] = {.sandbox = kKey, .number = 0};
+  REQUIRE(host.sandboxes().switch_view(again));
+  SAME(shell(*twin, "cat f d/g"), "mine\nx\n");
+  return 0;
+}
+
+TEST(LayerTest, AForkStandsOnTheSameFilesWithIdsOfItsOwn) {
+  EXPECT_EQ(in_forked_child(forked_sandbox), 0);
+}
+
+// ---- ends
+
+std::size_t entries(const char* path) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
+}
+
+int ended_sandbox() {
+  SandboxHost host;
+  REQUIRE(host.create(kKey));  // what is made once stays
+  host.destroy(kKey);
+  while (host.sandboxes().prepare_one()) {
+  }
+  const std::size_t before = entries("/proc/self/fd");
+  const std::string mounts = *linux::read_file("/proc/self/mountinfo");
+  for (int round = 0; round < 5; ++round) {
+    {
+      const auto cell = host.create(kKey);
+      REQUIRE(cell);
+      shell(*cell, "setsid sleep 1000 & setsid sh -c 'trap \"\" TERM INT HUP; sleep 1000' & echo");
+    }
+    host.destroy(kKey);
+    while (host.sandboxes().prepare_one()) {
+    }
+  }
+  REQUIRE(entries("/proc/self/fd") == before);
+  SAME(*linux::read_file("/proc/self/mountinfo"), mounts);
+  REQUIRE(entries("cells") == 0);
+  return 0;
+}
+
+TEST(SandboxEndTest, LeavesNoDescriptorMountOrSocket) {
+  EXPECT_EQ(in_forked_child(ended_sandbox), 0);
+}
+
+int frozen_sandbox() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  REQUIRE(host.sandboxes().freeze(kKey));
+  REQUIRE(!cell->receive(cell->send(cell::Op::kPing, {}, {}), 300));
+  REQUIRE(host.sandboxes().thaw(kKey));
+  SAME(shell(*cell, "echo awake"), "awake\n");
+  REQUIRE(host.sandboxes().freeze(kKey));
+  host.destroy(kKey);  // also while it is frozen
+  REQUIRE(entries("cells") == 0);
+  return 0;
+}
+
+TEST(SandboxEndTest, AFrozenSandboxIsSilentWakesAndEnds) {
+  EXPECT_EQ(in_forked_child(frozen_sandbox), 0);
+}
+
+}  // namespace
+}  // namespace pons::spawner
