@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -53,7 +54,7 @@ std::string plain_request(cell::Op op, std::string_view job) {
   header.magic = cell::kMagic;
   header.version = cell::kVersion;
   header.op = op;
-  std::memcpy(header.job, job.data(), job.size());
+  std::ranges::copy(job, header.job);
   std::string request;
   append(request, header);
   return request;
