@@ -89,6 +89,32 @@ const Table& confinement_table() {
   return kTable;
 }
 
+const Table& sandbox_table() {
+  using S = SandboxConfig;
+  static const Table kTable{
+      {
+          integer("pool_memory_mb", &S::pool_memory_mb, {0, 65'536},
+                  "Megabytes that sandboxes waiting ready may use together."),
+          integer("warm_min", &S::warm_min, {0, 1'000},
+                  "Sandboxes of each template in use that wait ready even when few are asked for."),
+          integer("warm_max", &S::warm_max, {0, 1'000},
+                  "Sandboxes of one template that wait ready at most."),
+          integer("sandboxes_max", &S::sandboxes_max, {1, 100'000},
+                  "Sandboxes that may exist at the same time."),
+          integer("memory_mb", &S::memory_mb, {64, 16'777'216},
+                  "Megabytes of memory of a sandbox that asks for 0."),
+          integer("cpu_percent", &S::cpu_percent, {1, 100'000},
+                  "Processor time of a sandbox that asks for 0; 100 is one processor."),
+          integer("pids", &S::pids, {8, 1'000'000},
+                  "Processes and threads of a sandbox that asks for 0."),
+      },
+      {
+          rule<S>("warm_max", "must not be less than warm_min",
+                  [](const S& s) { return s.warm_max >= s.warm_min; }),
+      }};
+  return kTable;
+}
+
 const Table& credential_table() {
   using S = CredentialConfig;
   static const Table kTable{{
@@ -116,6 +142,8 @@ const Table& config_table() {
               "How the processes of Pons are started, restarted and stopped."),
       section("confinement", &S::confinement, confinement_table(),
               "How the processes of Pons are locked in."),
+      section("sandbox", &S::sandbox, sandbox_table(),
+              "What sandboxes may use, and how many wait ready."),
       choice("harness", &S::harness, {"native", "opencode", "claude-code", "codex", "pi"},
              "The program that drives an agent.", {.takes_effect = TakesEffect::kLater}),
       named_sections("credentials", &S::credentials, kCredentialNameRule, is_credential_name,

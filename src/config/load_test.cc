@@ -72,6 +72,7 @@ supervisor:
   start_attempts: 19
   ready_seconds: 20
 confinement: {landlock: best_effort}
+sandbox: {pool_memory_mb: 21, warm_min: 22, warm_max: 23, sandboxes_max: 24, memory_mb: 125, cpu_percent: 26, pids: 27}
 harness: claude-code
 credentials:
   GITHUB_TOKEN: {allowed_host: api.github.com}
@@ -85,6 +86,7 @@ credentials:
       .limits = {2048, 11, 4096, 12, 13, 14, 15},
       .supervisor = {16, 17, 18, 19, 20},
       .confinement = {LandlockRule::kBestEffort},
+      .sandbox = {21, 22, 23, 24, 125, 26, 27},
       .harness = Harness::kClaudeCode,
       .credentials = {{"GITHUB_TOKEN", {"api.github.com"}}, {"_X9", {"a.b-c.example"}}}};
   EXPECT_EQ(config, expected);

@@ -22,8 +22,8 @@ namespace {
 constexpr std::string_view kOperator = "operator";
 
 // Conversation between our own processes: short and local.
-http::ServerLimits control_limits() {
-  return {.body_bytes = 1024 * 1024,
+http::ServerLimits control_limits(std::uint64_t body_bytes) {
+  return {.body_bytes = body_bytes,
           .connections = 512,
           .connections_per_role = 64,
           .idle_time = std::chrono::seconds(300)};
@@ -103,8 +103,8 @@ void RoleRuntime::add_routes(std::vector<http::Route> routes) {
 }
 
 Result<void> RoleRuntime::open_control() {
-  control_ =
-      std::make_unique<http::Server>(*loop_, control_limits(), http::route(std::move(routes_)));
+  control_ = std::make_unique<http::Server>(*loop_, control_limits(body_bytes_max_),
+                                            http::route(std::move(routes_)));
   drain_at_end(*control_);
   TRY_VOID(control_->listen(start_.take("control"), std::string(kOperator)));
   for (const auto& [caller, channel] : from_roles_) {
@@ -138,7 +138,10 @@ Task<> RoleRuntime::wait_for_end() {
   // A little less than the supervisor's patience: better an end of its own than a kill.
   const TimePoint deadline =
       loop_->now() + std::chrono::seconds(start_.drain_seconds) - std::chrono::milliseconds(750);
-  for (http::Server* server : servers_) co_await server->drain(deadline);
+  // Half of the time is for the requests, the rest for what must be done after them.
+  const auto kept = std::chrono::milliseconds(last_work_ ? 500 * start_.drain_seconds : 0);
+  for (http::Server* server : servers_) co_await server->drain(deadline - kept);
+  if (last_work_) co_await last_work_(deadline);
   loop_->stop();
 }
 

@@ -213,6 +213,16 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
                     {"idle_seconds", fmt::format("{}", config_.limits.idle_seconds)},
                     {"body_idle_seconds", fmt::format("{}", config_.limits.body_idle_seconds)}};
   }
+  if (role == Role::kWarden) {
+    const config::SandboxConfig& sandbox = config_.sandbox;
+    start.values = {{"pool_memory_mb", fmt::format("{}", sandbox.pool_memory_mb)},
+                    {"warm_min", fmt::format("{}", sandbox.warm_min)},
+                    {"warm_max", fmt::format("{}", sandbox.warm_max)},
+                    {"sandboxes_max", fmt::format("{}", sandbox.sandboxes_max)},
+                    {"memory_mb", fmt::format("{}", sandbox.memory_mb)},
+                    {"cpu_percent", fmt::format("{}", sandbox.cpu_percent)},
+                    {"pids", fmt::format("{}", sandbox.pids)}};
+  }
   return start;
 }
 

@@ -4,10 +4,13 @@
 
 #include "pons/base/json.h"
 #include "pons/base/log.h"
+#include "pons/base/text.h"
 #include "pons/roles/attempts.h"
+#include "pons/sandbox/namespaces.h"
 #include "pons/spawner/client.h"
 #include "pons/supervisor/role_runtime.h"
 #include "pons/supervisor/self_test_json.h"
+#include "routes.h"
 
 namespace pons::warden {
 
@@ -49,6 +52,27 @@ Task<> answer_self_test(spawner::Client& client, http::Exchange& exchange) {
   exchange.respond({.body = dump_json(supervisor::self_test_json(Role::kSpawner, results)) + "\n"});
 }
 
+// Files stream through and are limited by the sandbox's own disk.
+constexpr std::uint64_t kBodyBytesMax = 1ULL << 40;
+
+sandbox::NamespacesSettings settings_of(const roles::RoleStart& start) {
+  const auto number = [&](const char* name, std::uint64_t otherwise) {
+    const auto found = start.values.find(name);
+    return found == start.values.end() ? otherwise
+                                       : parse_decimal(found->second).value_or(otherwise);
+  };
+  sandbox::NamespacesSettings settings;
+  settings.pool_memory_bytes = number("pool_memory_mb", 64) << 20;
+  settings.warm_min = number("warm_min", settings.warm_min);
+  settings.warm_max = number("warm_max", settings.warm_max);
+  settings.sandboxes_max = number("sandboxes_max", settings.sandboxes_max);
+  settings.defaults.memory_bytes = number("memory_mb", 512) << 20;
+  settings.defaults.cpu_percent =
+      static_cast<std::uint32_t>(number("cpu_percent", settings.defaults.cpu_percent));
+  settings.defaults.pids = static_cast<std::uint32_t>(number("pids", settings.defaults.pids));
+  return settings;
+}
+
 }  // namespace
 
 int run_warden(roles::RoleStart start) {
@@ -58,6 +82,16 @@ int run_warden(roles::RoleStart start) {
     return 1;
   }
   spawner::Client client((*runtime)->loop(), (*runtime)->channel_to(Role::kSpawner));
+  auto provider = sandbox::NamespacesProvider::create((*runtime)->loop(), client,
+                                                      settings_of((*runtime)->start()));
+  if (!provider) {
+    LOG_ERROR("cannot start", {"error", provider.error()});
+    return 1;
+  }
+  (*runtime)->set_body_bytes_max(kBodyBytesMax);
+  // A warden that is killed leaves the sandboxes to the next one.
+  (*runtime)->at_end([&](TimePoint deadline) { return (*provider)->end_all(deadline); });
+  (*runtime)->add_routes(sandbox_routes(**provider));
   (*runtime)->add_routes({
       {"GET", "/spawner/identity",
        [&](http::Exchange& e, const http::PathValues&) { return answer_identity(client, e); }},

@@ -67,6 +67,18 @@ struct ConfinementConfig {
   bool operator==(const ConfinementConfig&) const = default;
 };
 
+// What sandboxes get, and how many wait ready.
+struct SandboxConfig {
+  std::uint32_t pool_memory_mb = 64;
+  std::uint32_t warm_min = 2;
+  std::uint32_t warm_max = 64;  // never below warm_min
+  std::uint32_t sandboxes_max = 2'000;
+  std::uint32_t memory_mb = 512;
+  std::uint32_t cpu_percent = 100;
+  std::uint32_t pids = 512;
+  bool operator==(const SandboxConfig&) const = default;
+};
+
 enum class Harness : std::uint8_t { kNative, kOpencode, kClaudeCode, kCodex, kPi };
 
 // Names where a credential may go. The credential itself is never part of the configuration.
@@ -85,6 +97,7 @@ struct Config {
   LimitsConfig limits;
   SupervisorConfig supervisor;
   ConfinementConfig confinement;
+  SandboxConfig sandbox;
   Harness harness = Harness::kNative;
   std::map<std::string, CredentialConfig> credentials;
   bool operator==(const Config&) const = default;

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "pons/base/clock.h"
 #include "pons/base/result.h"
@@ -12,6 +13,12 @@
 
 namespace pons::spawner {
 
+struct SpawnerReply {
+  Reply reply;
+  std::vector<linux::UniqueFd> descriptors;  // at most kReplyDescriptorsMax
+};
+inline constexpr std::size_t kReplyDescriptorsMax = 1;
+
 // The warden's side of the channel. Any number of calls may wait at once; a spawner that restarts
 // meanwhile costs them their deadline and nothing else.
 class Client {
@@ -19,13 +26,18 @@ class Client {
   Client(linux::Loop& loop, int channel, Duration reply_time = std::chrono::seconds(5));
 
   Task<Result<Reply>> call(RequestKind kind, std::uint64_t argument = 0);
+  // Sends the request under a number of its own. What the spawner reports as failed is an error
+  // that names the step and carries the kernel's word; a sandbox it does not know is kNotFound.
+  // While the channel is full the call waits for room, within its deadline.
+  Task<Result<SpawnerReply>> call(Request request, Duration reply_time);
 
  private:
   struct Pending {
     explicit Pending(linux::Loop& loop) : answered(loop) {}
     linux::Event answered;
-    std::optional<Reply> reply;
+    std::optional<SpawnerReply> reply;
   };
+  Task<Result<SpawnerReply>> exchange(Request request, TimePoint deadline);
   Task<> read_replies();
 
   linux::Loop& loop_;

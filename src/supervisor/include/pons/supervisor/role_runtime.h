@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -35,6 +37,13 @@ class RoleRuntime {
   // A further server of this role, drained together with the control socket's. Must outlive run().
   void drain_at_end(http::Server& server) { servers_.push_back(&server); }
 
+  // The body of one request to the control socket may have so many bytes; before run().
+  void set_body_bytes_max(std::uint64_t bytes) { body_bytes_max_ = bytes; }
+  // Last work of the role, begun at SIGTERM when its servers have drained. A
+  // process that is killed does not do it.
+  using LastWork = std::function<Task<>(TimePoint deadline)>;
+  void at_end(LastWork work) { last_work_ = std::move(work); }
+
   // Serves until SIGTERM, drains, and returns the process's exit code.
   int run();
 
@@ -56,6 +65,8 @@ class RoleRuntime {
   std::map<roles::Role, std::unique_ptr<http::Client>> clients_;
   std::vector<http::Route> routes_;
   std::vector<http::Server*> servers_;
+  LastWork last_work_;
+  std::uint64_t body_bytes_max_ = 1024 * 1024;
   std::unique_ptr<http::Server> control_;
 };
 

@@ -1,0 +1,330 @@
+#include "fleet.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cell_request.h"
+#include "limit_rules.h"
+#include "pons/base/id.h"
+#include "pons/base/log.h"
+
+namespace pons::sandbox {
+
+namespace {
+
+constexpr Duration kCreateTime = std::chrono::seconds(20);
+constexpr Duration kClaimTime = std::chrono::seconds(5);
+constexpr std::size_t kEndedKept = 256;
+
+Error no_such_sandbox(std::string_view id) {
+  return make_error(ErrorCode::kNotFound, "find sandbox", fmt::format("there is no \"{}\"", id));
+}
+
+std::uint32_t flags_of(const Weakening& weakening, const Limits& limits) {
+  return (weakening.allow_sudo ? spawner::kAllowSudo : 0U) |
+         (weakening.allow_nested_user_namespaces ? spawner::kAllowNestedUserNamespaces : 0U) |
+         (limits.disk_upper ? spawner::kDiskUpper : 0U);
+}
+
+void fill_in(Limits& limits, const Limits& defaults) {
+  if (limits.memory_bytes == 0) limits.memory_bytes = defaults.memory_bytes;
+  if (limits.cpu_percent == 0) limits.cpu_percent = defaults.cpu_percent;
+  if (limits.pids == 0) limits.pids = defaults.pids;
+}
+
+}  // namespace
+
+Result<SandboxSpec> spec_for(const TemplateInfo& info, const Limits& limits) {
+  SandboxSpec spec{.template_layers = {}, .flags = flags_of(info.weakening, limits)};
+  for (const std::string& layer : info.layers)
+    spec.template_layers.push_back(TRY(parse_digest(layer)));
+  spec.limits = TRY(resolve_limits(limits));
+  return spec;
+}
+
+std::int64_t unix_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             SystemClock().wall().time_since_epoch())
+      .count();
+}
+
+Call::Call(linux::Loop& loop, std::shared_ptr<Sandbox> sandbox)
+    : loop_(&loop), sandbox_(std::move(sandbox)) {
+  ++sandbox_->calls;
+}
+
+Call::~Call() {
+  if (sandbox_ == nullptr) return;
+  --sandbox_->calls;
+  sandbox_->used = loop_->now();
+  sandbox_->used_unix_ms = unix_ms();
+}
+
+Fleet::Fleet(linux::Loop& loop, spawner::Client& client, NamespacesSettings settings)
+    : loop_(loop),
+      settings_(std::move(settings)),
+      spawning_(loop, client),
+      pool_(loop, spawning_,
+            {.memory_bytes = settings_.pool_memory_bytes,
+             .bounds = {.warm_min = settings_.warm_min, .warm_max = settings_.warm_max}}),
+      templates_(settings_.state_dir + "/templates"),
+      adopted_(loop),
+      timers_changed_(loop),
+      tasks_(loop) {}
+
+Task<Result<void>> Fleet::wait_until_adopted() {
+  if (closing_)
+    co_return make_error(ErrorCode::kUnavailable, "use sandboxes", "Pons is about to stop");
+  if (co_await adopted_.wait(loop_.now() + kCreateTime) == linux::Wait::kTimeout)
+    co_return make_error(ErrorCode::kUnavailable, "use sandboxes",
+                         "the spawner does not answer yet; try again");
+  co_return {};
+}
+
+// ---- beginning
+
+Result<std::shared_ptr<Sandbox>> Fleet::enlist(const CreateRequest& request,
+                                               std::optional<SandboxSpec> spec) {
+  if (sandboxes_.size() >= settings_.sandboxes_max)
+    return make_error(ErrorCode::kLimit, "create sandbox",
+                      fmt::format("there are {} sandboxes already; destroy some, or raise "
+                                  "sandbox.sandboxes_max",
+                                  sandboxes_.size()));
+  const TemplateInfo* info = templates_.find(request.template_name);
+  if (info == nullptr)
+    return make_error(ErrorCode::kNotFound, "create sandbox",
+                      fmt::format("there is no template \"{}\"", request.template_name));
+  if (!spec) spec = TRY(spec_for(*info, request.limits));
+  SandboxRecord record{.id = request.id,
+                       .template_name = request.template_name,
+                       .spec = std::move(*spec),
+                       .limits = request.limits,
+                       .labels = request.labels,
+                       .created_unix_ms = unix_ms()};
+  auto sandbox = std::make_shared<Sandbox>(loop_, std::move(record));
+  sandbox->used = loop_.now();
+  sandbox->used_unix_ms = unix_ms();
+  sandboxes_.emplace(request.id, sandbox);
+  std::erase_if(ended_, [&](const SandboxInfo& ended) { return ended.id == request.id; });
+  return sandbox;
+}
+
+Task<Result<SandboxInfo>> Fleet::create(CreateRequest request, std::optional<Layers> below,
+                                        std::optional<SandboxSpec> spec) {
+  CO_TRY_VOID(co_await wait_until_adopted());
+  CO_TRY_VOID(check_create_request(request));
+  if (request.id.empty()) request.id = "sbx-" + random_text(20);
+  fill_in(request.limits, settings_.defaults);
+  std::shared_ptr<Sandbox> sandbox;
+  if (const auto found = sandboxes_.find(request.id); found != sandboxes_.end()) {
+    sandbox = found->second;
+    if (sandbox->record.template_name != request.template_name)
+      co_return make_error(ErrorCode::kConflict, "create sandbox",
+                           fmt::format("\"{}\" is there already, of another template", request.id));
+  } else {
+    CO_TRY(sandbox, enlist(request, std::move(spec)));
+    BringUp work{sandbox, request, *templates_.find(request.template_name), std::move(below)};
+    // Of its own: it goes on when the caller leaves, and is found by the same call made again.
+    tasks_.spawn(bring_up(std::move(work)));
+  }
+  if (co_await sandbox->ready.wait(loop_.now() + kCreateTime) == linux::Wait::kTimeout)
+    co_return make_error(ErrorCode::kTimeout, "create sandbox", "it takes too long");
+  if (sandbox->failure) co_return *sandbox->failure;
+  co_return info_of(*sandbox);
+}
+
+Task<> Fleet::bring_up(BringUp work) {
+  Sandbox& sandbox = *work.sandbox;
+  Result<void> done;
+  {
+    const Pool::ClaimInProgress claiming(pool_);
+    done = co_await obtain(work);
+    if (done) done = co_await claim(work);
+  }
+  if (!done) {
+    sandbox.failure = done.error();
+    if (sandbox.record.key != 0) spawning_.destroy_soon(sandbox.record.key);
+    sandboxes_.erase(sandbox.record.id);
+    sandbox.gone.set();
+  } else if (sandbox.gone.is_set()) {
+    sandbox.failure = no_such_sandbox(sandbox.record.id);
+    spawning_.destroy_soon(sandbox.record.key);
+  } else {
+    save(sandbox);
+    timers_changed_.set();
+  }
+  sandbox.ready.set();
+}
+
+Task<Result<void>> Fleet::obtain(BringUp& work) {
+  Sandbox& sandbox = *work.sandbox;
+  SandboxRecord& record = sandbox.record;
+  if (!work.below) {
+    auto entry = co_await pool_.take(record.spec, record.limits.disk_bytes == 0);
+    if (entry) {
+      record.key = entry->built.key;
+      record.warm = true;
+      sandbox.cell = std::move(entry->built.cell);
+      if (!same_spec(entry->spec, record.spec)) {
+        record.spec.limits.disk_bytes = entry->spec.limits.disk_bytes;
+        record.spec.limits.disk_inodes = entry->spec.limits.disk_inodes;
+        auto request = spawner_request(spawner::RequestKind::kSetLimits, record.key);
+        request.create.limits = record.spec.limits;
+        CO_TRY_VOID(co_await spawning_.call(request));
+      }
+    }
+  }
+  if (record.key == 0) {
+    const std::uint64_t key = make_key();
+    if (work.below) record.view.layers = *work.below;  // noted first: nobody may drop them now
+    CO_TRY(auto built, co_await spawning_.build(record.spec, key, record.view.layers));
+    record.key = key;
+    sandbox.cell = std::move(built.cell);
+  }
+  record.view.sandbox = record.key;
+  record.view.mounted = record.view.layers;
+  co_return {};
+}
+
+Task<Result<void>> Fleet::claim(BringUp& work) {
+  ClaimWords words{
+      .hostname = work.request.hostname.empty() ? work.request.id : work.request.hostname,
+      .user = work.info.user,
+      .directory = work.info.directory,
+      .environment = work.info.environment};
+  for (const auto& [name, value] : work.request.environment) words.environment[name] = value;
+  CO_TRY(auto request, claim_request(words));
+  CO_TRY(const auto answer,
+         co_await work.sandbox->cell->call(std::move(request), loop_.now() + kClaimTime));
+  if (answer.status == cell::Status::kDone) co_return {};
+  co_return os_error("claim sandbox", "its cell refused the claim", answer.os_error);
+}
+
+// ---- finding
+
+Task<Result<Call>> Fleet::find(std::string id) {
+  CO_TRY_VOID(co_await wait_until_adopted());
+  const auto found = sandboxes_.find(id);
+  if (found == sandboxes_.end()) co_return no_such_sandbox(id);
+  const std::shared_ptr<Sandbox> sandbox = found->second;
+  if (co_await sandbox->ready.wait(loop_.now() + kCreateTime) == linux::Wait::kTimeout)
+    co_return make_error(ErrorCode::kTimeout, "find sandbox", "it is still being created");
+  if (sandbox->failure || sandbox->gone.is_set()) co_return no_such_sandbox(id);
+  co_return Call(loop_, sandbox);
+}
+
+Task<Result<Call>> Fleet::enter(std::string id) {
+  CO_TRY(auto call, co_await find(id));
+  if (call->record.paused)
+    co_return make_error(ErrorCode::kConflict, "use sandbox",
+                         fmt::format("\"{}\" is paused; resume it first", id));
+  if (call->record.auto_frozen || call->view_lock.held()) CO_TRY_VOID(co_await thaw(call));
+  co_return std::move(call);
+}
+
+Task<Result<void>> Fleet::thaw(Call& call) {
+  // Another call may change the files for a while, but only a frozen sandbox cannot be used.
+  if (!call->record.auto_frozen) co_return {};
+  CO_TRY(const auto guard,
+         co_await call->view_lock.take("thaw sandbox", loop_.now() + std::chrono::seconds(10)));
+  if (!call->record.auto_frozen) co_return {};
+  CO_TRY_VOID(
+      co_await spawning_.call(spawner_request(spawner::RequestKind::kThaw, call->record.key)));
+  call->record.auto_frozen = false;
+  save(*call);
+  timers_changed_.set();
+  co_return {};
+}
+
+std::optional<SandboxInfo> Fleet::find_ended(const std::string& id) const {
+  const auto found = std::ranges::find(ended_, id, &SandboxInfo::id);
+  return found == ended_.end() ? std::nullopt : std::optional(*found);
+}
+
+SandboxInfo Fleet::info_of(const Sandbox& sandbox) const {
+  const SandboxRecord& record = sandbox.record;
+  SandboxInfo info{.id = record.id,
+                   .template_name = record.template_name,
+                   .state = record.paused ? State::kPaused : State::kRunning,
+                   .warm = record.warm,
+                   .created_unix_ms = record.created_unix_ms,
+                   .used_unix_ms = sandbox.used_unix_ms,
+                   .labels = record.labels,
+                   .limits = record.limits,
+                   .jobs_running = static_cast<std::uint32_t>(sandbox.running.size())};
+  if (record.limits.lifetime_max.count() > 0)
+    info.ends_unix_ms = record.created_unix_ms + record.limits.lifetime_max.count();
+  for (const auto& checkpoint : record.view.checkpoints)
+    if (!checkpoint.name.starts_with('\x01')) info.checkpoints.push_back(checkpoint.name);
+  return info;
+}
+
+std::vector<std::shared_ptr<Sandbox>> Fleet::all() const {
+  std::vector<std::shared_ptr<Sandbox>> sandboxes;
+  for (const auto& [id, sandbox] : sandboxes_)
+    if (sandbox->ready.is_set()) sandboxes.push_back(sandbox);
+  return sandboxes;
+}
+
+bool Fleet::uses_layer(const spawner::OwnLayer& layer, const Sandbox& except) const {
+  return std::ranges::any_of(sandboxes_, [&](const auto& item) {
+    return item.second.get() != &except && item.second->record.view.refers_to(layer);
+  });
+}
+
+bool Fleet::uses_template(std::string_view name) const {
+  return std::ranges::any_of(
+      sandboxes_, [&](const auto& item) { return item.second->record.template_name == name; });
+}
+
+// ---- end
+
+void Fleet::remove(const std::shared_ptr<Sandbox>& sandbox) {
+  sandboxes_.erase(sandbox->record.id);
+  unlink(path_of(sandbox->record.id).c_str());
+  sandbox->gone.set();
+  sandbox->cell = nullptr;
+  for (auto& [name, job] : sandbox->jobs) job->finished.set();
+}
+
+Task<Result<void>> Fleet::destroy(std::string id) {
+  CO_TRY_VOID(co_await wait_until_adopted());
+  std::erase_if(ended_, [&](const SandboxInfo& ended) { return ended.id == id; });
+  const auto found = sandboxes_.find(id);
+  if (found == sandboxes_.end()) co_return {};
+  const std::shared_ptr<Sandbox> sandbox = found->second;
+  sandbox->end_reason = "it was destroyed";
+  remove(sandbox);
+  // One that is still being built is taken down by whoever builds it.
+  if (sandbox->ready.is_set()) co_await spawning_.destroy(sandbox->record.key);
+  co_return {};
+}
+
+void Fleet::end(std::shared_ptr<Sandbox> sandbox, std::string reason) {
+  if (sandbox->gone.is_set()) return;
+  LOG_WARN("a sandbox ended", {"sandbox", sandbox->record.id}, {"why", reason});
+  sandbox->end_reason = std::move(reason);
+  SandboxInfo info = info_of(*sandbox);
+  info.state = State::kEnded;
+  info.jobs_running = 0;
+  if (ended_.size() >= kEndedKept) ended_.erase(ended_.begin());
+  ended_.push_back(std::move(info));
+  remove(sandbox);
+  spawning_.destroy_soon(sandbox->record.key);
+}
+
+Task<> Fleet::end_all(TimePoint deadline) {
+  closing_ = true;
+  pool_.stop();
+  for (const auto& sandbox : all()) {
+    sandbox->end_reason = "Pons stops";
+    remove(sandbox);
+    spawning_.destroy_soon(sandbox->record.key);
+  }
+  co_await spawning_.wait_until_destroyed(deadline);
+}
+
+}  // namespace pons::sandbox

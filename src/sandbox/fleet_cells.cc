@@ -1,0 +1,190 @@
+// How the fleet reaches its cells, and how a new warden finds those of an earlier one.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cell_request.h"
+#include "fleet.h"
+#include "pons/base/log.h"
+#include "pons/linux/fd.h"
+
+namespace pons::sandbox {
+
+namespace {
+
+constexpr Duration kPingTime = std::chrono::seconds(5);
+constexpr int kAdoptedAtOnce = 16;
+constexpr std::string_view kSuffix = ".json";
+
+Error ended_error(const Sandbox& sandbox) {
+  return make_error(ErrorCode::kUnavailable, "use sandbox",
+                    fmt::format("\"{}\" is gone: {}", sandbox.record.id, sandbox.end_reason));
+}
+
+}  // namespace
+
+Task<Result<std::shared_ptr<CellClient>>> Fleet::cell_of(Sandbox& sandbox) {
+  const auto good = [&] {
+    return sandbox.cell != nullptr && sandbox.cell->health() == CellClient::Health::kGood;
+  };
+  if (good()) co_return sandbox.cell;
+  CO_TRY(const auto guard,
+         co_await sandbox.connect_lock.take("connect to cell", loop_.now() + kPingTime));
+  if (sandbox.gone.is_set()) co_return ended_error(sandbox);
+  if (good()) co_return sandbox.cell;
+  CO_TRY(auto cell, co_await spawning_.connect(sandbox.record.key));
+  if (sandbox.gone.is_set()) co_return ended_error(sandbox);
+  sandbox.cell = std::move(cell);
+  co_return sandbox.cell;
+}
+
+Task<Result<CellClient::Answer>> Fleet::ask(std::shared_ptr<Sandbox> sandbox, std::string request,
+                                            TimePoint deadline) {
+  for (int attempt = 0;; ++attempt) {
+    if (sandbox->gone.is_set()) co_return ended_error(*sandbox);
+    auto cell = co_await cell_of(*sandbox);
+    if (!cell) {
+      // A spawner that is busy or restarting says nothing about the cell.
+      if (cell.error().code != ErrorCode::kTimeout && !sandbox->gone.is_set())
+        end(sandbox, "its first process ended: " + cell.error().describe());
+      co_return ended_error(*sandbox);
+    }
+    auto answer = co_await (*cell)->call(request, deadline);
+    if (answer) co_return std::move(answer);
+    if (sandbox->gone.is_set()) co_return ended_error(*sandbox);
+    if ((*cell)->health() == CellClient::Health::kGarbage) co_return condemn(sandbox);
+    if (answer.error().code == ErrorCode::kTimeout) {
+      if (sandbox->record.paused || sandbox->record.auto_frozen) co_return answer.error();
+      if (co_await (*cell)->ping(loop_.now() + kPingTime)) co_return answer.error();
+      if (sandbox->record.paused || sandbox->record.auto_frozen) co_return answer.error();
+      if ((*cell)->health() == CellClient::Health::kGood) {
+        end(sandbox, "its first process does not answer");
+        co_return ended_error(*sandbox);
+      }
+    }
+    if (answer.error().code == ErrorCode::kLimit || attempt >= 2) {
+      if (answer.error().code != ErrorCode::kLimit) end(sandbox, "its first process hangs up");
+      co_return answer.error();
+    }
+  }
+}
+
+Error Fleet::condemn(const std::shared_ptr<Sandbox>& sandbox) {
+  end(sandbox, "its first process does not speak as it should");
+  return ended_error(*sandbox);
+}
+
+Task<Result<std::vector<cell::JobState>>> Fleet::list_cell_jobs(std::shared_ptr<Sandbox> sandbox) {
+  CO_TRY(const auto answer, co_await ask(sandbox, plain_request(cell::Op::kList),
+                                         loop_.now() + std::chrono::seconds(5)));
+  auto jobs = parse_job_list(answer.payload);
+  if (answer.status != cell::Status::kDone || !jobs) co_return condemn(sandbox);
+  sandbox->running.clear();
+  for (const cell::JobState& job : *jobs)
+    if (job.ended == cell::Ended::kRunning && !job_name_of(job).starts_with('\x01'))
+      sandbox->running.emplace(job_name_of(job));
+  // What the cell made room for is remembered here no longer either.
+  std::erase_if(sandbox->jobs, [&](const auto& item) {
+    return item.second->result && item.second.use_count() == 1 &&
+           std::ranges::none_of(*jobs, [&](const auto& j) { return job_name_of(j) == item.first; });
+  });
+  co_return std::move(*jobs);
+}
+
+// ---- files of record
+
+std::string Fleet::path_of(std::string_view id) const {
+  return fmt::format("{}/sandboxes/{}{}", settings_.state_dir, id, kSuffix);
+}
+
+void Fleet::save(const Sandbox& sandbox) {
+  if (sandbox.gone.is_set()) return;
+  const auto saved = replace_file(path_of(sandbox.record.id), dump_json(to_json(sandbox.record)));
+  // The sandbox works on; only a restart of the warden would not find it as it is.
+  if (!saved) LOG_ERROR("cannot write down a sandbox", {"error", saved.error()});
+}
+
+std::vector<SandboxRecord> Fleet::load_records() {
+  std::vector<SandboxRecord> records;
+  std::error_code error;
+  for (const auto& file :
+       std::filesystem::directory_iterator(settings_.state_dir + "/sandboxes", error)) {
+    const auto read = [&]() -> Result<SandboxRecord> {
+      const std::string text = TRY(linux::read_file(file.path()));
+      return parse_record(TRY(parse_json(text)));
+    };
+    auto record = read();
+    if (record && record->id + std::string(kSuffix) == file.path().filename()) {
+      records.push_back(std::move(*record));
+      continue;
+    }
+    LOG_WARN("a sandbox's file makes no sense", {"file", file.path().filename().string()});
+    unlink(file.path().c_str());
+  }
+  return records;
+}
+
+// ---- adoption
+
+Result<void> Fleet::start() {
+  TRY_VOID(templates_.load());
+  std::error_code error;
+  std::filesystem::create_directory(settings_.state_dir + "/sandboxes", error);
+  if (error) return os_error("create state directory", settings_.state_dir, error.value());
+  tasks_.spawn(adopt());
+  return {};
+}
+
+Task<> Fleet::adopt() {
+  auto keys = co_await spawning_.list();
+  while (!keys) {
+    LOG_WARN("the spawner does not say which sandboxes there are", {"error", keys.error()});
+    co_await loop_.sleep_for(std::chrono::milliseconds(500));
+    keys = co_await spawning_.list();
+  }
+  std::set<std::uint64_t> left(keys->begin(), keys->end());
+  {
+    linux::TaskGroup group(loop_);
+    int begun = 0;
+    for (SandboxRecord& record : load_records()) {
+      if (left.erase(record.key) == 0) {
+        unlink(path_of(record.id).c_str());
+        continue;
+      }
+      group.spawn(adopt_one(std::move(record)));
+      if (++begun % kAdoptedAtOnce == 0) co_await group.wait_until_empty(kNever);
+    }
+    co_await group.wait_until_empty(kNever);
+  }
+  for (const std::uint64_t key : left) spawning_.destroy_soon(key);
+  adopted_.set();
+  if (auto usual = spec_for(host_template(), settings_.defaults)) {
+    pool_.start(std::move(*usual));
+  } else {
+    LOG_ERROR("the configured limits of a sandbox cannot be used", {"error", usual.error()});
+  }
+  tasks_.spawn(keep_time());
+}
+
+Task<> Fleet::adopt_one(SandboxRecord record) {
+  auto sandbox = std::make_shared<Sandbox>(loop_, std::move(record));
+  sandbox->used = loop_.now();
+  sandbox->used_unix_ms = unix_ms();
+  sandbox->ready.set();
+  sandboxes_.emplace(sandbox->record.id, sandbox);
+  const auto usage =
+      co_await spawning_.call(spawner_request(spawner::RequestKind::kUsage, sandbox->record.key));
+  if (usage && usage->reply.values[spawner::kOomKills] != ~0ULL)
+    sandbox->oom_kills_seen = usage->reply.values[spawner::kOomKills];
+  if (!sandbox->record.paused && !sandbox->record.auto_frozen) {
+    const auto jobs = co_await list_cell_jobs(sandbox);
+    if (!jobs) LOG_WARN("a sandbox did not survive", {"sandbox", sandbox->record.id});
+  }
+  if (adopted_hook_ && !sandbox->gone.is_set()) adopted_hook_(sandbox);
+}
+
+}  // namespace pons::sandbox

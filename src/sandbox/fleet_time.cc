@@ -1,0 +1,90 @@
+// What happens to sandboxes by the clock: the end of their lives, and the freezer when idle.
+
+#include <algorithm>
+
+#include "fleet.h"
+#include "pons/base/log.h"
+
+namespace pons::sandbox {
+
+namespace {
+
+constexpr Duration kBetweenLooks = std::chrono::milliseconds(20);
+
+TimePoint after(TimePoint from, Milliseconds time) {
+  // No sum of a configured time may pass the end of the clock.
+  constexpr Milliseconds kLongest = std::chrono::hours(24 * 365);
+  return time.count() == 0 ? kNever : from + std::min(time, kLongest);
+}
+
+}  // namespace
+
+TimePoint Fleet::next_look(const Sandbox& sandbox) const {
+  const SandboxRecord& record = sandbox.record;
+  const Milliseconds age{unix_ms() - record.created_unix_ms};
+  TimePoint next = after(loop_.now() - std::max(age, Milliseconds{0}), record.limits.lifetime_max);
+  // One that a person paused waits for that person, until its lifetime is over.
+  if (record.paused) return next;
+  next = std::min(next, after(sandbox.used, record.limits.idle_max));
+  if (!record.auto_frozen) next = std::min(next, after(sandbox.used, record.limits.freeze_after));
+  return next;
+}
+
+Task<> Fleet::keep_time() {
+  for (;;) {
+    TimePoint next = kNever;
+    for (const auto& sandbox : all()) {
+      const TimePoint due = next_look(*sandbox);
+      if (due <= loop_.now() && !sandbox->gone.is_set()) co_await look_after(sandbox);
+      if (!sandbox->gone.is_set())
+        next = std::min(next, std::max(next_look(*sandbox), loop_.now()));
+    }
+    timers_changed_.reset();
+    co_await timers_changed_.wait(next == kNever ? kNever
+                                                 : std::max(next, loop_.now() + kBetweenLooks));
+  }
+}
+
+Task<> Fleet::look_after(std::shared_ptr<Sandbox> sandbox) {
+  const Limits& limits = sandbox->record.limits;
+  if (limits.lifetime_max.count() > 0 &&
+      unix_ms() - sandbox->record.created_unix_ms >= limits.lifetime_max.count()) {
+    end(sandbox, "its lifetime is over");
+    co_return;
+  }
+  const auto idle = co_await is_idle(sandbox);
+  if (!idle || !*idle || sandbox->gone.is_set()) {
+    sandbox->used = loop_.now();
+    co_return;
+  }
+  if (loop_.now() >= after(sandbox->used, limits.idle_max)) {
+    end(sandbox, "it was idle for too long");
+  } else if (loop_.now() >= after(sandbox->used, limits.freeze_after)) {
+    co_await freeze_idle(sandbox);
+  }
+}
+
+Task<Result<bool>> Fleet::is_idle(std::shared_ptr<Sandbox> sandbox) {
+  if (sandbox->calls > 0) co_return false;
+  if (sandbox->record.auto_frozen || sandbox->record.paused) co_return true;
+  CO_TRY(const auto jobs, co_await list_cell_jobs(sandbox));
+  if (sandbox->calls > 0 || !sandbox->running.empty()) co_return false;
+  co_return true;
+}
+
+Task<> Fleet::freeze_idle(std::shared_ptr<Sandbox> sandbox) {
+  const auto guard = co_await sandbox->view_lock.take("freeze sandbox", loop_.now());
+  if (!guard || sandbox->calls > 0 || sandbox->gone.is_set()) co_return;
+  // Noted first: a call that comes now waits for the lock and thaws.
+  sandbox->record.auto_frozen = true;
+  const auto frozen =
+      co_await spawning_.call(spawner_request(spawner::RequestKind::kFreeze, sandbox->record.key));
+  if (!frozen) {
+    sandbox->record.auto_frozen = false;
+    sandbox->used = loop_.now();
+    LOG_WARN("cannot freeze an idle sandbox", {"error", frozen.error()});
+  }
+  save(*sandbox);
+}
+
+}  // namespace pons::sandbox

@@ -1,0 +1,120 @@
+#include "limit_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pons/base/text.h"
+#include "pons/cell/protocol.h"
+
+namespace pons::sandbox {
+
+namespace {
+
+constexpr std::uint64_t kMiB = 1ULL << 20;
+constexpr std::uint64_t kProcessesBytes = 32 * kMiB;
+constexpr std::uint64_t kShmBytesMax = 64 * kMiB;
+constexpr std::uint64_t kDiskBytesMin = 16 * kMiB;
+constexpr std::uint64_t kBytesPerInode = 4096;
+constexpr std::uint64_t kMemoryBytesMax = 1ULL << 44;
+constexpr std::uint64_t kDiskBytesMax = 1ULL << 46;
+constexpr std::size_t kTextMapEntriesMax = 256;
+constexpr std::size_t kTextMapBytesMax = 64 * 1024;
+
+Error invalid(std::string message) {
+  return make_error(ErrorCode::kInvalid, "check limits", std::move(message));
+}
+
+template <class T>
+Result<void> check_range(const char* name, T value, T least, T most) {
+  if (value >= least && value <= most) return {};
+  return invalid(fmt::format("{} is {} and must be from {} to {}", name, value, least, most));
+}
+
+bool is_name(std::string_view text, std::string_view more) {
+  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || more.contains(c);
+  });
+}
+
+Result<void> check_texts(const char* what, const std::map<std::string, std::string>& texts) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : texts) bytes += name.size() + value.size();
+  if (texts.size() <= kTextMapEntriesMax && bytes <= kTextMapBytesMax) return {};
+  return make_error(ErrorCode::kLimit, "check request",
+                    fmt::format("{}: at most {} entries and {} bytes together", what,
+                                kTextMapEntriesMax, kTextMapBytesMax));
+}
+
+}  // namespace
+
+std::uint64_t memory_disk_bytes_max(std::uint64_t memory_bytes) {
+  const std::uint64_t kept = kProcessesBytes + std::min(kShmBytesMax, memory_bytes / 4);
+  return memory_bytes > kept ? memory_bytes - kept : 0;
+}
+
+Result<spawner::SandboxLimits> resolve_limits(const Limits& limits) {
+  TRY_VOID(check_range("memory_bytes", limits.memory_bytes, 64 * kMiB, kMemoryBytesMax));
+  TRY_VOID(check_range<std::uint64_t>("swap_bytes", limits.swap_bytes, 0, kMemoryBytesMax));
+  TRY_VOID(check_range("cpu_percent", limits.cpu_percent, 1U, 100'000U));
+  TRY_VOID(check_range("pids", limits.pids, 8U, 1'000'000U));
+  for (const Milliseconds time : {limits.idle_max, limits.lifetime_max, limits.freeze_after})
+    if (time.count() < 0) return invalid("times must not be negative");
+  std::uint64_t disk = limits.disk_bytes;
+  if (limits.disk_upper) {
+    if (disk == 0)
+      return invalid("disk_upper needs disk_bytes: a writable layer without a limit is refused");
+    TRY_VOID(check_range("disk_bytes", disk, kDiskBytesMin, kDiskBytesMax));
+  } else {
+    const std::uint64_t most = memory_disk_bytes_max(limits.memory_bytes);
+    if (disk == 0) disk = std::max(most, kDiskBytesMin);
+    if (disk > std::max(most, kDiskBytesMin))
+      return invalid(
+          fmt::format("disk_bytes is {}, but a writable layer in memory may have at most {} with "
+                      "memory_bytes {}; set disk_upper for more, or raise memory_bytes",
+                      disk, most, limits.memory_bytes));
+    TRY_VOID(check_range("disk_bytes", disk, kDiskBytesMin / 16, kDiskBytesMax));
+  }
+  const std::uint64_t inodes = limits.disk_inodes != 0 ? limits.disk_inodes : disk / kBytesPerInode;
+  TRY_VOID(check_range<std::uint64_t>("disk_inodes", inodes, 64, kDiskBytesMax / kBytesPerInode));
+  return spawner::SandboxLimits{.memory_bytes = limits.memory_bytes,
+                                .swap_bytes = limits.swap_bytes,
+                                .pids = limits.pids,
+                                .cpu_percent = limits.cpu_percent,
+                                .disk_bytes = disk,
+                                .disk_inodes = inodes};
+}
+
+Result<void> check_sandbox_id(std::string_view id) {
+  if (is_name(id, "-")) return {};
+  return make_error(ErrorCode::kInvalid, "check id",
+                    "a sandbox's id has 1 to 64 characters of a-z, 0-9 and -");
+}
+
+Result<void> check_job_id(std::string_view id) {
+  // Control characters are left to the warden's own jobs.
+  if (!id.empty() && id.size() <= cell::kJobNameBytes && is_valid_utf8(id) &&
+      std::ranges::all_of(id, [](char c) { return static_cast<unsigned char>(c) >= ' '; }))
+    return {};
+  return make_error(ErrorCode::kInvalid, "check id",
+                    "a job's id is UTF-8 of 1 to 96 bytes without control characters");
+}
+
+Result<void> check_template_name(std::string_view name) {
+  if (is_name(name, "._-") && name[0] != '.' && name[0] != '-') return {};
+  return make_error(ErrorCode::kInvalid, "check name",
+                    "a template's name has 1 to 64 characters of a-z, 0-9, '.', '_' and '-', and "
+                    "begins with a letter or digit");
+}
+
+Result<void> check_create_request(const CreateRequest& request) {
+  if (!request.id.empty()) TRY_VOID(check_sandbox_id(request.id));
+  if (!request.hostname.empty() && !is_name(request.hostname, ".-ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+    return make_error(ErrorCode::kInvalid, "check request",
+                      "hostname has 1 to 64 characters of A-Z, a-z, 0-9, '.' and '-'");
+  TRY_VOID(check_texts("environment", request.environment));
+  TRY_VOID(check_texts("labels", request.labels));
+  return {};
+}
+
+}  // namespace pons::sandbox

@@ -1,0 +1,183 @@
+#include "pool.h"
+
+#include <algorithm>
+
+#include "pons/base/log.h"
+
+namespace pons::sandbox {
+
+namespace {
+
+constexpr std::size_t kQueuesMax = 16;
+constexpr Duration kYoung = std::chrono::seconds(20);
+constexpr Duration kPingTime = std::chrono::milliseconds(500);
+constexpr Duration kForgottenAfter = std::chrono::minutes(10);
+constexpr Duration kLookAgain = std::chrono::seconds(5);
+
+}  // namespace
+
+Pool::Pool(linux::Loop& loop, Spawning& spawning, PoolSettings settings)
+    : loop_(loop), spawning_(spawning), settings_(settings), changed_(loop), tasks_(loop) {}
+
+void Pool::start(SandboxSpec always) {
+  Queue& queue = ensure(always);
+  queue.always = true;
+  tasks_.spawn(keep_filled());
+}
+
+void Pool::stop() {
+  tasks_.cancel_all();
+  building_ = 0;
+  for (Queue& queue : queues_)
+    for (const Entry& entry : queue.entries) spawning_.destroy_soon(entry.built.key);
+  queues_.clear();
+}
+
+Pool::Queue* Pool::find(const SandboxSpec& spec) {
+  const auto found =
+      std::ranges::find_if(queues_, [&](const Queue& q) { return same_spec(q.spec, spec); });
+  return found == queues_.end() ? nullptr : &*found;
+}
+
+Pool::Queue& Pool::ensure(const SandboxSpec& spec) {
+  if (Queue* queue = find(spec)) return *queue;
+  if (queues_.size() >= kQueuesMax) {
+    const auto oldest = std::ranges::max_element(queues_, {}, [&](const Queue& q) {
+      return q.always ? Duration::min() : q.size.idle_time(loop_.now());
+    });
+    for (const Entry& entry : oldest->entries) spawning_.destroy_soon(entry.built.key);
+    queues_.erase(oldest);
+  }
+  queues_.push_back({.spec = spec});
+  queues_.back().size.touch(loop_.now());
+  return queues_.back();
+}
+
+Task<bool> Pool::is_well(Entry& entry) {
+  if (entry.built.cell->health() != CellClient::Health::kGood) co_return false;
+  if (loop_.now() - entry.since < kYoung) co_return true;
+  co_return co_await entry.built.cell->ping(loop_.now() + kPingTime);
+}
+
+Task<std::optional<Pool::Entry>> Pool::take(SandboxSpec spec, bool disk_is_derived) {
+  ensure(spec).size.claimed(loop_.now());
+  changed_.set();
+  for (;;) {
+    Queue* from = find(spec);
+    if (from == nullptr || from->entries.empty()) {
+      const auto other = std::ranges::find_if(queues_, [&](const Queue& q) {
+        return !q.entries.empty() && can_become(q.spec, spec, disk_is_derived);
+      });
+      from = other == queues_.end() ? nullptr : &*other;
+    }
+    if (from == nullptr) co_return std::nullopt;
+    // The youngest: what waited long is what shrinking takes away.
+    Entry entry = std::move(from->entries.back());
+    from->entries.pop_back();
+    if (co_await is_well(entry)) co_return std::move(entry);
+    LOG_WARN("a waiting sandbox was not well");
+    spawning_.destroy_soon(entry.built.key);
+  }
+}
+
+void Pool::drain(const std::vector<spawner::Digest>& template_layers) {
+  for (auto queue = queues_.begin(); queue != queues_.end();) {
+    if (queue->spec.template_layers != template_layers || queue->always) {
+      ++queue;
+      continue;
+    }
+    for (const Entry& entry : queue->entries) spawning_.destroy_soon(entry.built.key);
+    queue = queues_.erase(queue);
+  }
+}
+
+std::size_t Pool::ready() const {
+  std::size_t count = 0;
+  for (const Queue& queue : queues_) count += queue.entries.size();
+  return count;
+}
+
+std::size_t Pool::target_of(const Queue& queue) const {
+  const bool recent = queue.always || queue.size.idle_time(loop_.now()) < kForgottenAfter;
+  return recent ? queue.size.target(loop_.now(), settings_.bounds) : 0;
+}
+
+std::size_t Pool::target(const SandboxSpec& spec) const {
+  const auto found =
+      std::ranges::find_if(queues_, [&](const Queue& q) { return same_spec(q.spec, spec); });
+  return found == queues_.end() ? 0 : target_of(*found);
+}
+
+bool Pool::has_room() const {
+  return (ready() + static_cast<std::size_t>(building_) + 1) * kEntryBytes <=
+         settings_.memory_bytes;
+}
+
+// The queue that lacks most in proportion to what it should have.
+Pool::Queue* Pool::neediest() {
+  Queue* best = nullptr;
+  double best_share = 1.0;
+  for (Queue& queue : queues_) {
+    const auto have = queue.entries.size() + static_cast<std::size_t>(queue.building);
+    const std::size_t want = target_of(queue);
+    if (have >= want) continue;
+    const double share = static_cast<double>(have) / static_cast<double>(want);
+    if (best == nullptr || share < best_share) {
+      best = &queue;
+      best_share = share;
+    }
+  }
+  return best;
+}
+
+void Pool::shrink() {
+  for (auto queue = queues_.begin(); queue != queues_.end();) {
+    const std::size_t want = target_of(*queue);
+    // One more than wanted may stay: a rate that wavers must not build and destroy in turn.
+    while (queue->entries.size() > want + (want > 0 ? 1 : 0)) {
+      spawning_.destroy_soon(queue->entries.front().built.key);
+      queue->entries.pop_front();
+    }
+    const bool over = want == 0 && !queue->always && queue->building == 0 && queue->entries.empty();
+    queue = over ? queues_.erase(queue) : std::next(queue);
+  }
+}
+
+Task<> Pool::keep_filled() {
+  for (;;) {
+    shrink();
+    while (claims_ == 0 && building_ < PoolSize::kBuildsAtOnce && loop_.now() >= not_before_ &&
+           has_room()) {
+      Queue* queue = neediest();
+      if (queue == nullptr) break;
+      tasks_.spawn(build_one(queue->spec));
+    }
+    changed_.reset();
+    co_await changed_.wait(
+        std::max(loop_.now() + (failures_ > 0 ? Duration{} : kLookAgain), not_before_));
+  }
+}
+
+Task<> Pool::build_one(SandboxSpec spec) {
+  ++building_;
+  ++find(spec)->building;
+  const TimePoint began = SystemClock().now();
+  auto built = co_await spawning_.build(spec, make_key());
+  --building_;
+  Queue* queue = find(spec);  // it may have been drained meanwhile
+  if (queue != nullptr) --queue->building;
+  if (!built) {
+    failures_ = std::min(failures_ + 1, 6);
+    not_before_ = loop_.now() + std::chrono::milliseconds(500) * (1 << failures_);
+    LOG_WARN("cannot build a sandbox beforehand", {"error", built.error()});
+  } else if (queue == nullptr) {
+    spawning_.destroy_soon(built->key);
+  } else {
+    failures_ = 0;
+    queue->size.built(SystemClock().now() - began);
+    queue->entries.push_back({std::move(*built), spec, loop_.now()});
+  }
+  changed_.set();
+}
+
+}  // namespace pons::sandbox

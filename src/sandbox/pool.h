@@ -1,0 +1,84 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+
+#include "pool_size.h"
+#include "spawning.h"
+
+namespace pons::sandbox {
+
+struct PoolSettings {
+  std::uint64_t memory_bytes = 64ULL << 20;  // of all that wait ready together
+  PoolBounds bounds;
+};
+
+// Sandboxes without an identity, built beforehand, one queue per spec. Grows with the rate of
+// claims and shrinks when they stop; building and taking down happen in the background.
+class Pool {
+ public:
+  struct Entry {
+    Spawning::Built built;
+    SandboxSpec spec;
+    TimePoint since{};
+  };
+
+  Pool(linux::Loop& loop, Spawning& spawning, PoolSettings settings);
+
+  // Begins to build. `always`: the spec that is kept ready even when nobody asks.
+  void start(SandboxSpec always);
+  // One that is well, of the spec or able to become it; nothing when there is none. One that has
+  // waited long is asked whether it is well, a young one is not.
+  Task<std::optional<Entry>> take(SandboxSpec spec, bool disk_is_derived);
+  // Takes down all that stand on these layers.
+  void drain(const std::vector<spawner::Digest>& template_layers);
+  void stop();
+
+  // Builds wait while a claim is being served.
+  struct ClaimInProgress {
+    explicit ClaimInProgress(Pool& pool) : pool_(pool) { ++pool_.claims_; }
+    ClaimInProgress(const ClaimInProgress&) = delete;
+    ~ClaimInProgress() {
+      if (--pool_.claims_ == 0) pool_.changed_.set();
+    }
+    Pool& pool_;
+  };
+
+  std::size_t ready() const;
+  std::size_t target(const SandboxSpec& spec) const;
+
+ private:
+  struct Queue {
+    SandboxSpec spec;
+    PoolSize size;
+    std::deque<Entry> entries;
+    int building = 0;
+    bool always = false;
+  };
+  static constexpr std::uint64_t kEntryBytes = 600 * 1024;
+  Queue* find(const SandboxSpec& spec);
+  Queue& ensure(const SandboxSpec& spec);
+  Queue* neediest();
+  std::size_t target_of(const Queue& queue) const;
+  bool has_room() const;
+  void shrink();
+  Task<> keep_filled();
+  Task<> build_one(SandboxSpec spec);
+  Task<bool> is_well(Entry& entry);
+
+  linux::Loop& loop_;
+  Spawning& spawning_;
+  PoolSettings settings_;
+  std::list<Queue> queues_;
+  int claims_ = 0;
+  int building_ = 0;
+  int failures_ = 0;
+  TimePoint not_before_{};
+  linux::Event changed_;
+  linux::TaskGroup tasks_;  // last: its tasks use all of the above
+};
+
+}  // namespace pons::sandbox
