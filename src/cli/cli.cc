@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
   add_doctor(app, common, exit_code);
   add_config(app, common, exit_code);
   add_version(app, common, exit_code);
+  add_sandbox(app, common, exit_code);
   add_completion(app, exit_code);
 
   if (explain_unknown_command(app, argc, argv)) return kUsageError;

@@ -42,6 +42,7 @@ void add_status(CLI::App& app, Common& common, int& exit_code);
 void add_doctor(CLI::App& app, Common& common, int& exit_code);
 void add_config(CLI::App& app, Common& common, int& exit_code);
 void add_version(CLI::App& app, Common& common, int& exit_code);
+void add_sandbox(CLI::App& app, Common& common, int& exit_code);
 void add_completion(CLI::App& app, int& exit_code);
 
 }  // namespace pons::cli
