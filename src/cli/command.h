@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -20,6 +22,7 @@ struct Common {
   std::string state_dir;    // overrides the configuration
   std::string listen;       // overrides the configuration
   bool json = false;
+  std::vector<std::string> command;  // the words behind `--`
 };
 
 // Adds --config and --state-dir, and --json where the command prints data.

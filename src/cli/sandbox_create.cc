@@ -12,6 +12,8 @@ namespace pons::cli {
 
 namespace {
 
+constexpr int kUsageError = 2;
+
 struct Options {
   std::string name;  // of the template, or of the sandbox to fork
   SandboxOptions sandbox;
@@ -60,7 +62,9 @@ void add_sandbox_create(CLI::App& group, Common& common, int& exit_code) {
       "  pons sandbox create debian --id build --memory 2G --cpu 200\n"
       "  pons sandbox create --idle 10m --lifetime 2h --env LANG=C.UTF-8");
   command->callback([&common, &exit_code, options] {
-    exit_code = run_session(common, [options](Session& s) { return create(s, *options); });
+    exit_code = are_understood(options->sandbox)
+                    ? run_session(common, [options](Session& s) { return create(s, *options); })
+                    : kUsageError;
   });
 }
 
@@ -78,7 +82,9 @@ void add_sandbox_fork(CLI::App& group, Common& common, int& exit_code) {
       "EXAMPLES\n"
       "  pons sandbox fork work --id try-1    try something without touching work");
   command->callback([&common, &exit_code, options] {
-    exit_code = run_session(common, [options](Session& s) { return fork(s, *options); });
+    exit_code = are_understood(options->sandbox)
+                    ? run_session(common, [options](Session& s) { return fork(s, *options); })
+                    : kUsageError;
   });
 }
 

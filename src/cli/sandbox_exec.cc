@@ -84,7 +84,18 @@ Task<Result<int>> run_once(Session& session, const Options& options, sandbox::Jo
 
 void run_with(const CLI::App& command, const Common& common, int& exit_code,
               const std::shared_ptr<Options>& options, auto work) {
-  auto spec = make_job(options->job, command.remaining());
+  std::vector<std::string> words = command.remaining();
+  if (!words.empty() && (words[0].starts_with('-') || !common.command.empty())) {
+    print_error(fmt::format("{} is not understood here; the command follows `--`", words[0]));
+    exit_code = kUsageError;
+    return;
+  }
+  words.insert(words.end(), common.command.begin(), common.command.end());
+  if (!are_understood(options->sandbox)) {
+    exit_code = kUsageError;
+    return;
+  }
+  auto spec = make_job(options->job, std::move(words));
   if (!spec) {
     print_error(spec.error().message);
     exit_code = kUsageError;

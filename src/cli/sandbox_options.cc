@@ -9,6 +9,7 @@
 
 #include "local_terminal.h"
 #include "pons/base/text.h"
+#include "terminal.h"
 
 namespace pons::cli {
 
@@ -140,6 +141,13 @@ Result<void> apply(const SandboxOptions& options, sandbox::CreateRequest& reques
   return {};
 }
 
+bool are_understood(const SandboxOptions& options) {
+  sandbox::CreateRequest request;
+  const auto applied = apply(options, request);
+  if (!applied) print_error(applied.error().message);
+  return applied.has_value();
+}
+
 void add_job_options(CLI::App& app, JobOptions& options) {
   app.add_option("-u,--user", options.user, "User inside (default: the template's)")
       ->type_name("NAME");
@@ -163,10 +171,6 @@ Result<sandbox::JobSpec> make_job(const JobOptions& options, std::vector<std::st
   if (command.empty() == options.shell_line.empty())
     return make_error(ErrorCode::kInvalid, kStep,
                       "name what to run: either `-- COMMAND [ARGUMENT…]` or `-c LINE`");
-  if (!command.empty() && command[0].starts_with('-'))
-    return make_error(
-        ErrorCode::kInvalid, kStep,
-        fmt::format("there is no option {}; a command of that name follows `--`", command[0]));
   sandbox::JobSpec job{.argv = std::move(command),
                        .shell_line = options.shell_line,
                        .directory = options.directory,

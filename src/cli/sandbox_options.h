@@ -37,6 +37,9 @@ void add_sandbox_options(CLI::App& app, SandboxOptions& options);
 // Puts what was typed into the request; kInvalid names the option that cannot be understood.
 Result<void> apply(const SandboxOptions& options, sandbox::CreateRequest& request);
 
+// False, with words on standard error, when apply() could not understand them.
+bool are_understood(const SandboxOptions& options);
+
 // NAME=VALUE; a NAME alone takes the value from this process, as `env` does.
 Result<std::map<std::string, std::string>> parse_environment(const std::vector<std::string>& words);
 
