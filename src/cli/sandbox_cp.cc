@@ -111,12 +111,7 @@ Task<Result<int>> copy(Session& session, const Options& options) {
   auto done = from.sandbox.empty() ? co_await upload(session, copier, options, to)
                                    : co_await download(session, copier, options, from);
   copier.end_progress();
-  if (!done) {
-    Error error = std::move(done).error();
-    // A local file that is not there must not look like a Pons that is not there.
-    if (error.step != nullptr && error.message.empty()) error.message = error.describe();
-    co_return error;
-  }
+  if (!done) co_return std::move(done).error();
   const CopyCount& count = copier.count();
   if (session.common.json && options.to != "-") {
     print_json({{"files", count.files}, {"bytes", count.bytes}, {"skipped", count.skipped}});

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pons/linux/signals.h"
+#include "pons/linux/unix_socket.h"
 #include "pons/sandbox/remote.h"
 #include "pons/supervisor/supervisor.h"
 #include "terminal.h"
@@ -19,12 +20,16 @@ Task<> converse(Session& session, const Work& work, Result<int>& outcome) {
 }
 
 std::string advice_for(const Error& error, const std::string& state_dir) {
-  if (error.os_error == ENOENT || error.os_error == ECONNREFUSED)
+  // Asked anew: an error of the same kind may be about a local file.
+  const auto reached = linux::connect_unix(supervisor::control_socket_path(state_dir, "warden"));
+  const int refusal = reached ? 0 : reached.error().os_error;
+  if (refusal == ENOENT || refusal == ECONNREFUSED)
     return fmt::format(
         "Pons is not running on {}; start it with `pons up`, or name its --state-dir", state_dir);
-  if (error.os_error == EACCES)
+  if (refusal == EACCES)
     return fmt::format("{} belongs to another user; run this as the user who started Pons",
                        state_dir);
+  if (error.os_error != 0) return error.describe();
   const std::string text = error.message.empty() ? error.describe() : error.message;
   if (error.code == ErrorCode::kNotFound)
     return text + "\n`pons sandbox ls` shows which sandboxes there are";

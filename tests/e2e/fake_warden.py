@@ -79,6 +79,9 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
     block_on_close = False
 
+    def handle_error(self, request, client_address):
+        """A client that left before its answer is what some tests are about."""
+
 
 class FakeWarden:
     """`routes` maps (METHOD, path) to (status, body), to a list of JSON lines, or to a function of query and body."""
