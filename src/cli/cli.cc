@@ -35,6 +35,19 @@ bool explain_unknown_command(const CLI::App& app, int argc, char** argv) {
   return true;
 }
 
+// What follows `--` in a command that runs something is not ours to read. The words before it.
+int split_off_command(int argc, char** argv, Common& common) {
+  if (argc < 3 || std::string_view(argv[1]) != "sandbox") return argc;
+  const std::string_view verb = argv[2];
+  if (verb != "exec" && verb != "run") return argc;
+  for (int i = 3; i < argc; ++i) {
+    if (std::string_view(argv[i]) != "--") continue;
+    common.command.assign(argv + i + 1, argv + argc);
+    return i;
+  }
+  return argc;
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
@@ -55,11 +68,12 @@ int run(int argc, char** argv) {
   add_doctor(app, common, exit_code);
   add_config(app, common, exit_code);
   add_version(app, common, exit_code);
+  add_sandbox(app, common, exit_code);
   add_completion(app, exit_code);
 
   if (explain_unknown_command(app, argc, argv)) return kUsageError;
   try {
-    app.parse(argc, argv);
+    app.parse(split_off_command(argc, argv, common), argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   } catch (const Json::exception&) {

@@ -11,11 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "file_copier.h"
 #include "host_report.h"
 #include "pons/http/server.h"
 #include "pons/linux/fd.h"
 #include "pons/linux/unix_socket.h"
 #include "pons/supervisor/supervisor.h"
+#include "sandbox_options.h"
 #include "terminal.h"
 
 namespace pons::cli {
@@ -135,11 +137,42 @@ TEST_F(CliTest, BashOffersWhatTheScriptSays) {
   write_config(
       "source ./script\n"
       "COMP_WORDS=(pons st); COMP_CWORD=1; _pons; echo \"${COMPREPLY[*]}\" > first\n"
-      "COMP_WORDS=(pons down --js); COMP_CWORD=2; _pons; echo \"${COMPREPLY[*]}\" > second\n",
+      "COMP_WORDS=(pons down --js); COMP_CWORD=2; _pons; echo \"${COMPREPLY[*]}\" > second\n"
+      "COMP_WORDS=(pons sandbox exec -u root work --trans); COMP_CWORD=6; _pons\n"
+      "echo \"${COMPREPLY[*]}\" > third\n",
       "try");
   ASSERT_EQ(std::system("bash --norc ./try"), 0);
   EXPECT_EQ(linux::read_file("first").value_or(""), "status\n");
   EXPECT_EQ(linux::read_file("second").value_or(""), "--json\n");
+  EXPECT_EQ(linux::read_file("third").value_or(""), "--transaction\n");
+}
+
+// ---- what is typed about sandboxes
+
+TEST(SandboxOptionsTest, SizesAndTimesAreReadExactlyOrNotAtAll) {
+  EXPECT_EQ(parse_size("0"), 0U);
+  EXPECT_EQ(parse_size("4096"), 4096U);
+  EXPECT_EQ(parse_size("512M"), 512U << 20);
+  EXPECT_EQ(parse_size("2GiB"), 2ULL << 30);
+  for (const char* wrong :
+       {"", "M", "-1", "1.5G", "1X", "1GG", "18446744073709551616", "16777216T"})
+    EXPECT_FALSE(parse_size(wrong)) << wrong;
+  EXPECT_EQ(parse_duration("500ms"), std::chrono::milliseconds(500));
+  EXPECT_EQ(parse_duration("5m"), std::chrono::minutes(5));
+  EXPECT_EQ(parse_duration("7"), std::chrono::seconds(7));
+  for (const char* wrong : {"", "s", "-1s", "1y", "18446744073709551615d", "367d"})
+    EXPECT_FALSE(parse_duration(wrong)) << wrong;
+}
+
+TEST(SandboxOptionsTest, OnlyNamesRightBelowADirectoryAreEntriesOfIt) {
+  EXPECT_EQ(entry_name("/d", "/d/a").value(), "a");
+  EXPECT_EQ(entry_name("/", "/a").value(), "a");
+  EXPECT_EQ(entry_name("/d/", "/d/a").value(), "a");
+  EXPECT_EQ(entry_name("/d", "/d/..a").value(), "..a");
+  EXPECT_EQ(entry_name("/d", "/d").value(), std::nullopt);
+  for (const char* hostile :
+       {"/d/..", "/d/.", "/d/../e", "/e", "/da", "d/a", "/d//a", "/d/a/b", ""})
+    EXPECT_FALSE(entry_name("/d", hostile)) << hostile;
 }
 
 // ---- usage

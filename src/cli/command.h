@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -20,6 +22,7 @@ struct Common {
   std::string state_dir;    // overrides the configuration
   std::string listen;       // overrides the configuration
   bool json = false;
+  std::vector<std::string> command;  // the words behind `--`
 };
 
 // Adds --config and --state-dir, and --json where the command prints data.
@@ -42,6 +45,7 @@ void add_status(CLI::App& app, Common& common, int& exit_code);
 void add_doctor(CLI::App& app, Common& common, int& exit_code);
 void add_config(CLI::App& app, Common& common, int& exit_code);
 void add_version(CLI::App& app, Common& common, int& exit_code);
+void add_sandbox(CLI::App& app, Common& common, int& exit_code);
 void add_completion(CLI::App& app, int& exit_code);
 
 }  // namespace pons::cli

@@ -40,6 +40,9 @@ std::string bash_script(const CLI::App& root) {
   collect(root, "pons", table);
   std::set<std::string> options_with_value;
   collect_options_with_value(root, options_with_value);
+  std::string commands;
+  for (const auto& [path, words] : table)
+    commands += fmt::format("{}\"{}\"", commands.empty() ? "" : "|", path);
   std::string script =
       "# bash completion for pons: source <(pons completion bash)\n"
       "_pons() {\n"
@@ -50,8 +53,13 @@ std::string bash_script(const CLI::App& root) {
       "      " +
       fmt::format("{}", fmt::join(options_with_value, "|")) +
       ") ((i++)) ;;\n"
+      "      --) COMPREPLY=($(compgen -f -- \"${COMP_WORDS[COMP_CWORD]}\")); return ;;\n"
       "      -*) ;;\n"
-      "      *) path+=\" $word\" ;;\n"
+      "      *) case \"$path $word\" in\n"
+      "        " +
+      commands +
+      ") path+=\" $word\" ;;\n"
+      "      esac ;;\n"
       "    esac\n"
       "  done\n"
       "  case ${COMP_WORDS[COMP_CWORD-1]} in\n"
@@ -73,9 +81,16 @@ std::string fish_script(const CLI::App& root) {
   std::string script = "# fish completion for pons: pons completion fish | source\n";
   for (const CLI::App* sub : root.get_subcommands([](const CLI::App*) { return true; })) {
     script += fmt::format("complete -c pons -n __fish_use_subcommand -f -a {}\n", sub->get_name());
-    for (const CLI::App* leaf : sub->get_subcommands([](const CLI::App*) { return true; }))
+    for (const CLI::App* leaf : sub->get_subcommands([](const CLI::App*) { return true; })) {
       script += fmt::format("complete -c pons -n '__fish_seen_subcommand_from {}' -f -a {}\n",
                             sub->get_name(), leaf->get_name());
+      for (const CLI::Option* option : leaf->get_options())
+        for (const std::string& name : option->get_lnames())
+          script += fmt::format(
+              "complete -c pons -n '__fish_seen_subcommand_from {}; and "
+              "__fish_seen_subcommand_from {}' -l {}\n",
+              sub->get_name(), leaf->get_name(), name);
+    }
     for (const CLI::Option* option : sub->get_options())
       for (const std::string& name : option->get_lnames())
         script += fmt::format("complete -c pons -n '__fish_seen_subcommand_from {}' -l {}\n",

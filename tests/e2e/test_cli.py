@@ -18,6 +18,7 @@ COMMANDS = {
     ("config", "check"): ["--config", "--state-dir", "--json"],
     ("config", "schema"): [],
     ("config", "reference"): [],
+    ("sandbox",): "run create ls exec shell cp logs checkpoint rollback commit fork pause resume rm top inspect".split(),
     ("version",): ["--json"],
     ("completion",): ["bash", "zsh", "fish"],
 }
