@@ -26,7 +26,8 @@ bool is_binary_stanza(std::string_view stanza, std::string_view suite) {
     const std::string_view value = trim(line.substr(colon + 1));
     if (equal_ignoring_case(key, "Suites")) about = has_suite(value, suite);
     if (equal_ignoring_case(key, "Enabled") && equal_ignoring_case(value, "no")) return false;
-    if (equal_ignoring_case(key, "Types") && !has_suite(value, "deb")) return false;
+    if (equal_ignoring_case(key, "Types") && std::ranges::count(split(value, ' '), "deb") == 0)
+      return false;
   }
   return about;
 }
