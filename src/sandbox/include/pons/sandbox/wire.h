@@ -38,11 +38,13 @@
 //   POST   /sandboxes/ID/checkpoints/NAME/rollback | commit   204
 //   POST   /sandboxes/ID/fork         CreateRequest    201 SandboxInfo
 //   POST   /sandboxes/ID/snapshot     {"template":NAME}  201 TemplateInfo
-//   GET    /sandboxes/ID/dial/PORT    (WebSocket)      binary messages are the connection's bytes
+//   GET    /sandboxes/ID/dial/PORT    (WebSocket)      binary messages are the connection's bytes,
+//                                                      an empty one the end of that direction
 //
 // "lines" are application/x-ndjson. Query values are percent-encoded. Bytes that are no UTF-8
 // travel as {"base64":…} in place of a string. An error is {"error":{"type","message"}} with the
-// status of its code; type is name_of(ErrorCode), so that a remote provider returns the same error.
+// status of its code; type is to_string(ErrorCode), so that a remote provider returns the same
+// error.
 
 namespace pons::sandbox {
 
@@ -52,6 +54,7 @@ Json to_json(const TemplateInfo& value);
 Json to_json(const CreateRequest& value);
 Json to_json(const SandboxInfo& value);
 Json to_json(const Metrics& value);
+Json to_json(const TerminalSize& value);
 Json to_json(const JobSpec& value);
 Json to_json(const JobInfo& value);
 Json to_json(const Output& value);
@@ -64,20 +67,39 @@ Json to_json(const FileChange& value);
 template <class T>
 Result<T> from_json(const Json& json);
 
-template <> Result<Limits> from_json(const Json& json);
-template <> Result<Weakening> from_json(const Json& json);
-template <> Result<TemplateInfo> from_json(const Json& json);
-template <> Result<CreateRequest> from_json(const Json& json);
-template <> Result<SandboxInfo> from_json(const Json& json);
-template <> Result<Metrics> from_json(const Json& json);
-template <> Result<JobSpec> from_json(const Json& json);
-template <> Result<JobInfo> from_json(const Json& json);
-template <> Result<Output> from_json(const Json& json);
-template <> Result<JobEvent> from_json(const Json& json);
-template <> Result<FileInfo> from_json(const Json& json);
-template <> Result<FileChange> from_json(const Json& json);
+template <>
+Result<Limits> from_json(const Json& json);
+template <>
+Result<Weakening> from_json(const Json& json);
+template <>
+Result<TemplateInfo> from_json(const Json& json);
+template <>
+Result<CreateRequest> from_json(const Json& json);
+template <>
+Result<SandboxInfo> from_json(const Json& json);
+template <>
+Result<Metrics> from_json(const Json& json);
+template <>
+Result<TerminalSize> from_json(const Json& json);
+template <>
+Result<JobSpec> from_json(const Json& json);
+template <>
+Result<JobInfo> from_json(const Json& json);
+template <>
+Result<Output> from_json(const Json& json);
+template <>
+Result<JobEvent> from_json(const Json& json);
+template <>
+Result<FileInfo> from_json(const Json& json);
+template <>
+Result<FileChange> from_json(const Json& json);
 
-int status_of(ErrorCode code);                   // HTTP
+// As they stand in JSON.
+std::string_view name_of(State value);
+std::string_view name_of(Outcome value);
+std::string_view name_of(FileKind value);
+
+int status_of(ErrorCode code);  // HTTP
 ErrorCode code_of(int status, std::string_view type);
 
 }  // namespace pons::sandbox
