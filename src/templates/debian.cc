@@ -30,6 +30,7 @@ constexpr const char* kProgram = "/usr/bin/mmdebstrap";
 constexpr std::size_t kPackagesMax = 512;
 constexpr std::size_t kSettingsBytesMax = 1 << 20;
 constexpr std::size_t kWordsKept = 4096;
+constexpr std::size_t kTitleBytesMax = 60;
 constexpr std::chrono::hours kBuildDeadline{2};
 // What mmdebstrap announces ("I: …") for a system of this kind.
 constexpr std::uint64_t kAnnouncements = 14;
@@ -182,11 +183,16 @@ class Announcements {
   std::string last_words() const { return words_; }
 
  private:
+  static std::string title_of(const std::string& line) {
+    const std::size_t end = std::min(line.find("..."), line.find(" in shell"));
+    return line.substr(3, std::min(end, kTitleBytesMax + 3) - 3);
+  }
+
   void take_line() {
     if (line_.starts_with("I: ")) {
       ++count_;
       if (options_.progress)
-        options_.progress({.what = line_.substr(3, line_.find("...") - 3),
+        options_.progress({.what = title_of(line_),
                            .done = std::min(count_, kAnnouncements),
                            .total = kAnnouncements});
     } else if (line_.starts_with("E: ") || line_.starts_with("W: ") || line_.starts_with("Err:")) {

@@ -106,6 +106,13 @@ TEST_F(LayerStoreTest, GarbageIsWhatNobodyNeedsAndWhatAKilledBuildLeft) {
   EXPECT_FALSE(fs::exists(layers.path() + "/.tmp-killed"));
 }
 
+TEST_F(LayerStoreTest, YoungLayersCanBeSpared) {
+  const LayerStore layers = store();
+  const LayerInfo layer = publish(layers, "a", "of a template that is not known yet");
+  ASSERT_TRUE(layers.collect({}, std::chrono::hours(1)));
+  EXPECT_TRUE(layers.find(layer.digest)->has_value());
+}
+
 TEST_F(LayerStoreTest, NothingIsCollectedWhileABuildRuns) {
   const LayerStore layers = store();
   const LayerInfo layer = publish(layers, "a", "fresh");
