@@ -27,11 +27,14 @@ namespace {
 using linux::UniqueFd;
 
 constexpr const char* kProgram = "/usr/bin/mmdebstrap";
+// Makes its own process the leader of a group and becomes the program.
+constexpr const char* kSessionProgram = "/usr/bin/setsid";
 constexpr std::size_t kPackagesMax = 512;
 constexpr std::size_t kSettingsBytesMax = 1 << 20;
 constexpr std::size_t kWordsKept = 4096;
 constexpr std::size_t kTitleBytesMax = 60;
 constexpr std::chrono::hours kBuildDeadline{2};
+constexpr std::chrono::seconds kStopPatience{10};
 // What mmdebstrap announces ("I: …") for a system of this kind.
 constexpr std::uint64_t kAnnouncements = 14;
 
@@ -119,7 +122,8 @@ Result<std::string> run_for_text(const std::string& program, std::vector<std::st
 Result<std::vector<std::string>> command_line(const DebianOptions& options,
                                               const std::string& directory) {
   std::vector<std::string> argv = {
-      "mmdebstrap",
+      "setsid",
+      kProgram,
       "--variant=minbase",
       "--format=tar",
       geteuid() == 0 ? "--mode=root" : "--mode=unshare",
@@ -208,10 +212,13 @@ class Announcements {
   std::uint64_t count_ = 0;
 };
 
-// It cleans up behind itself when it is asked to stop; killed, it could not.
-void stop_politely(linux::ChildProcess& child) {
-  if (child.send_signal(SIGINT))
-    (void)child.wait_until(std::chrono::steady_clock::now() + std::chrono::seconds(20));
+// The whole process group: mmdebstrap waits for apt before it looks at a signal. Asked, they clean
+// up behind themselves; what does not end is killed.
+void stop_group(linux::ChildProcess& child) {
+  for (const int signal : {SIGINT, SIGKILL}) {
+    if (child.try_wait() || kill(-child.pid(), signal) != 0) return;
+    (void)child.wait_until(std::chrono::steady_clock::now() + kStopPatience);
+  }
 }
 
 Result<void> run_build(linux::ChildProcess& child, int words_fd, Extraction& extraction,
@@ -252,15 +259,16 @@ Result<void> build_tree(const DebianOptions& options, const std::string& directo
       TRY(Extraction::start(archive.read_end.get(), directory + "/fs", options.limits));
   archive.read_end.reset();
   auto child = TRY(linux::ChildProcess::spawn(
-      kProgram, {.argv = argv,
-                 .environment = environment_for(directory),
-                 .descriptors = {{archive.write_end.get(), 1}, {words.write_end.get(), 2}}}));
+      kSessionProgram,
+      {.argv = argv,
+       .environment = environment_for(directory),
+       .descriptors = {{archive.write_end.get(), 1}, {words.write_end.get(), 2}}}));
   archive.write_end.reset();
   words.write_end.reset();
   Announcements announcements(options);
   auto built = run_build(child, words.read_end.get(), extraction, announcements,
                          options.limits.interrupt_fd);
-  if (!built) stop_politely(child);
+  if (!built) stop_group(child);
   return built;
 }
 
