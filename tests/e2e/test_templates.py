@@ -18,6 +18,7 @@ import unittest
 
 import pons_fixture
 
+STRANGER = 12345  # a user id that owns nothing else
 LONG = os.environ.get("PONS_TEST_LONG") == "1"
 
 
@@ -93,10 +94,10 @@ class TemplateCase(pons_fixture.PonsTestCase):
         thread.start()
         self.addCleanup(self.warden.shutdown)
 
-    def template(self, *arguments, seconds=120):
+    def template(self, *arguments, seconds=120, user=None):
         return subprocess.run([self.binary, "template", *arguments, "--state-dir", self.state],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,
-                              cwd=self.directory, check=False)
+                              cwd=self.directory, check=False, **self.identity(user))
 
     def layers(self):
         try:
@@ -143,6 +144,17 @@ class Images(TemplateCase):
         self.assertEqual(refused.returncode, 1)
         self.assertIn("pons up", refused.stderr)
         self.assertEqual(self.layers(), [])
+
+    def test_an_unprivileged_user_imports_too(self):
+        path = self.write_bytes("one.tar", docker_archive([tar_of({"etc/file": b"x", "var/.wh.gone": b""})]))
+        os.chmod(path, 0o644)
+        for place in (self.state, f"{self.state}/run", f"{self.state}/run/warden.sock"):
+            os.chown(place, STRANGER, STRANGER)
+        done = self.template("import", "one", path, user=STRANGER)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (layer,) = self.layers()
+        self.assertEqual(os.stat(f"{self.state}/spawner/layers/{layer}/fs/etc/file").st_uid, STRANGER)
+        self.assertEqual(os.stat(f"{self.state}/spawner/layers/{layer}/fs/var/gone").st_rdev, 0)
 
     def test_gc_deletes_what_a_killed_build_left(self):
         os.makedirs(os.path.join(self.state, "spawner", "layers", ".tmp-killed", "fs", "etc"))
