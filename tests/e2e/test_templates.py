@@ -46,7 +46,8 @@ class WardenHandler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        if data:
+            self.wfile.write(data)
 
     def do_GET(self):
         self.answer(200, {"templates": list(self.server.templates.values())})
