@@ -44,6 +44,7 @@ void add_down(CLI::App& app, Common& common, int& exit_code);
 void add_status(CLI::App& app, Common& common, int& exit_code);
 void add_doctor(CLI::App& app, Common& common, int& exit_code);
 void add_config(CLI::App& app, Common& common, int& exit_code);
+void add_template(CLI::App& app, Common& common, int& exit_code);
 void add_version(CLI::App& app, Common& common, int& exit_code);
 void add_sandbox(CLI::App& app, Common& common, int& exit_code);
 void add_completion(CLI::App& app, int& exit_code);

@@ -37,9 +37,9 @@ Result<void> run_mkfs(const std::string& path, std::uint64_t inodes) {
       program,
       // No journal and no reserved blocks: the file system ends with its sandbox, and nobody but
       // the sandbox's own root could use the reserve.
-      {.argv = {"mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal,^resize_inode", "-E",
-                "lazy_itable_init=1,nodiscard,root_owner=0:0", "-N", fmt::format("{}", inodes),
-                path},
+      {.argv = {"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O",
+                "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard,root_owner=0:0",
+                "-N", fmt::format("{}", inodes), path},
        .environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"},
        .descriptors = {{words.write_end.get(), 2}}});
   if (!child)

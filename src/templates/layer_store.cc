@@ -170,7 +170,8 @@ Result<std::optional<LayerInfo>> LayerStore::find(std::string_view digest) const
   return read_info(place, std::string(digest));
 }
 
-Result<Collected> LayerStore::collect(const std::set<std::string>& needed) const {
+Result<Collected> LayerStore::collect(const std::set<std::string>& needed,
+                                      std::chrono::milliseconds spared_age) const {
   const UniqueFd lock = TRY(open_lock(path_));
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return os_error("lock layers", path_);
@@ -180,6 +181,8 @@ Result<Collected> LayerStore::collect(const std::set<std::string>& needed) const
   Collected collected;
   for (const LayerInfo& layer : TRY(list())) {
     if (needed.contains(layer.digest)) continue;
+    if (spared_age.count() > 0 && layer.created_unix_ms > now_unix_ms() - spared_age.count())
+      continue;
     TRY_VOID(remove_layer(path_, layer.digest));
     collected.layers.push_back(layer.digest);
     collected.bytes += layer.bytes;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -60,8 +61,10 @@ class LayerStore {
   Result<std::vector<LayerInfo>> list() const;
   Result<std::optional<LayerInfo>> find(std::string_view digest) const;
   // Deletes every layer that is not in `needed`, and leftovers. kConflict while somebody has a
-  // lease.
-  Result<Collected> collect(const std::set<std::string>& needed) const;
+  // lease. A layer younger than `spared_age` stays: a snapshot's layers are there before its
+  // template is.
+  Result<Collected> collect(const std::set<std::string>& needed,
+                            std::chrono::milliseconds spared_age = {}) const;
 
   const std::string& path() const { return path_; }
   std::string tree_path(std::string_view digest) const;
