@@ -250,9 +250,7 @@ std::size_t CellUnderTest::private_kilobytes() const {
   std::string word;
   while (file >> word) {
     std::size_t kilobytes = 0;
-    if (word.starts_with("Private_") && word != "Private_Hugetlb:" && file >> kilobytes) {
-      total += kilobytes;
-    }
+    if (word == "Anonymous:" && file >> kilobytes) total += kilobytes;
   }
   return total;
 }

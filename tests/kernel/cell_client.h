@@ -91,7 +91,7 @@ class CellUnderTest {
   const std::string& home() const { return home_; }
   pid_t pid() const { return pid_; }
   bool is_alive() const;
-  // Private memory by the kernel's count.
+  // Memory that is this cell's alone; the program's own pages are shared by all cells.
   std::size_t private_kilobytes() const;
   std::size_t descriptors() const;
 
