@@ -235,12 +235,12 @@ TEST_F(CellTest, SameNameNeverStartsTwice) {
 
 TEST_F(CellTest, FloodOfOutputKeepsItsEndInBoundedMemory) {
   claim();
-  auto options = program({"sh", "-c", "head -c 300000000 /dev/zero; echo; echo the end"});
+  auto options = program({"sh", "-c", "head -c 100000000 /dev/zero; echo; echo the end"});
   options.start.buffer_bytes = 1 << 20;
   const auto outcome = client.run("flood", options);
-  EXPECT_EQ(outcome.state.output_end, 300000009U);
+  EXPECT_EQ(outcome.state.output_end, 100000009U);
   EXPECT_EQ(outcome.state.output_end - outcome.state.output_kept, 1U << 20);
-  EXPECT_THAT(client.read_once("flood", 300000000, 0).output, "\nthe end\n");
+  EXPECT_THAT(client.read_once("flood", 100000000, 0).output, "\nthe end\n");
   EXPECT_LT(cell.private_kilobytes(), 1024U);
 }
 
