@@ -82,7 +82,8 @@ Outcome outcome_of(const Reply& reply);
 // also in group 2000) whose home is an empty directory.
 class CellUnderTest {
  public:
-  CellUnderTest();
+  // With a first id, in a user namespace of 65536 ids from there on, like a real sandbox.
+  explicit CellUnderTest(std::uint32_t first_id = 0);
   CellUnderTest(const CellUnderTest&) = delete;
   CellUnderTest& operator=(const CellUnderTest&) = delete;
   ~CellUnderTest();
@@ -96,7 +97,8 @@ class CellUnderTest {
   std::size_t descriptors() const;
 
  private:
-  [[noreturn]] void become_cell(int listener, int image) const;
+  [[noreturn]] void become_cell(int listener, int image, int mapped) const;
+  void map_ids(std::uint32_t first_id) const;
 
   linux::ScratchDirectory scratch_;
   std::string socket_path_;

@@ -417,6 +417,26 @@ TEST_F(CellTest, NinthConnectionIsTurnedAwayAndAClosedOneMakesRoom) {
   EXPECT_EQ(again.call(Op::kPing).header.status, Status::kDone);
 }
 
+TEST(CellInAUserNamespace, RootInsideHasNoHoldOnTheCell) {
+  CellUnderTest cell(200'000);
+  CellClient client(cell.socket_path());
+  ASSERT_EQ(client.call(Op::kPing).header.status, Status::kDone);
+  ASSERT_EQ(client.claim().header.status, Status::kDone);
+  const auto first =
+      client.run_line("first", "id -u; id -G; uname -n; grep CapEff /proc/self/status");
+  EXPECT_EQ(first.output, "1000\n1000 2000\ncell-under-test\nCapEff:\t0000000000000000\n");
+  EXPECT_LT(first.state.pid, 5U) << "the waiting shell was not used";
+  JobOptions options{
+      .argv = {"sh", "-c",
+               "id -u; cat /proc/1/maps /proc/1/exe /proc/1/environ; ls /proc/1/fd/; "
+               "kill -9 1; kill -19 1; echo end"},
+      .user = "root",
+      .directory = {},
+      .environment = {}};
+  EXPECT_EQ(client.run("root", options).output, "0\nend\n");
+  EXPECT_EQ(client.call(Op::kPing).header.status, Status::kDone);
+}
+
 // What `sh -c` itself says to a line.
 Outcome plain_shell(CellClient* client, const std::string& job, const std::string& line) {
   JobOptions options{
