@@ -263,6 +263,22 @@ TEST_F(CellTest, LastBytesComeBeforeTheEnd) {
   }
 }
 
+TEST_F(CellTest, JobHasNotEndedWhileItsBytesAreStillInThePipe) {
+  claim();
+  auto options = program({"sh", "-c", "head -c 60000 /dev/zero; touch done"}, kLossless);
+  options.start.buffer_bytes = 4096;
+  ASSERT_EQ(client.start("held", options).header.status, Status::kDone);
+  for (int i = 0; i < 1000 && !std::filesystem::exists(cell.home() + "/done"); ++i) usleep(10'000);
+  usleep(50'000);
+  std::uint64_t offset = 0;
+  for (Ended ended = Ended::kRunning; ended == Ended::kRunning;) {
+    const auto part = client.read_once("held", offset, 0, 5'000);
+    ASSERT_TRUE(part.state.ended == Ended::kRunning || part.state.output_end == 60000U);
+    offset += part.output.size();
+    ended = part.state.ended;
+  }
+}
+
 TEST_F(CellTest, BackgroundProcessDoesNotKeepTheJobAndIsStillHeard) {
   claim();
   const auto outcome =
