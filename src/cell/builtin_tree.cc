@@ -41,7 +41,7 @@ class Lister {
       DirectoryEntry* entry = next(&levels_[depth]);
       if (entry == nullptr) {
         close(levels_[depth].directory);
-        if (depth == 0) return 0;
+        if (depth == 0) return flush_records();
         --depth;
         continue;
       }

@@ -13,6 +13,9 @@
 namespace pons::cell {
 namespace {
 
+char records[32 * 1024];
+size_t records_size;
+
 FileKind kind_of(mode_t mode) {
   if (S_ISREG(mode)) return FileKind::kFile;
   if (S_ISDIR(mode)) return FileKind::kDirectory;
@@ -20,7 +23,8 @@ FileKind kind_of(mode_t mode) {
 }
 
 int stat_one(const char* path) {
-  const int error = write_record(AT_FDCWD, path, {});
+  int error = write_record(AT_FDCWD, path, {});
+  if (error == 0) error = flush_records();
   return error == 0 ? 0 : complain(error, "stat", path);
 }
 
@@ -64,7 +68,10 @@ int write_all(int file, const void* bytes, size_t size) {
 int write_record(int directory, const char* name, Text shown) {
   struct stat status;
   if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return errno;
-  static char bytes[sizeof(FileRecord) + 2 * PATH_MAX];
+  constexpr size_t kRecordBytesMax = sizeof(FileRecord) + 2 * PATH_MAX;
+  if (sizeof records - records_size < kRecordBytesMax) {
+    if (const int error = flush_records()) return error;
+  }
   char target[PATH_MAX];
   FileRecord record = {};
   record.magic = kFileRecordMagic;
@@ -81,10 +88,18 @@ int write_record(int directory, const char* name, Text shown) {
     const ssize_t size = readlinkat(directory, name, target, sizeof target);
     if (size > 0) record.link_size = static_cast<uint32_t>(size);
   }
-  TextWriter writer(bytes, sizeof bytes);
+  TextWriter writer(records + records_size, sizeof records - records_size);
   writer.add({reinterpret_cast<const char*>(&record), sizeof record}).add(shown);
   writer.add({target, record.link_size});
-  return writer.fits() ? write_all(1, bytes, writer.size()) : ENAMETOOLONG;
+  if (!writer.fits()) return ENAMETOOLONG;
+  records_size += writer.size();
+  return 0;
+}
+
+int flush_records() {
+  const size_t size = records_size;
+  records_size = 0;
+  return write_all(1, records, size);
 }
 
 int make_parents(const char* path) {

@@ -15,8 +15,10 @@ int run_builtin(uint32_t argc, char** argv);
 // Says on standard error what went wrong with `path` and returns `error`.
 int complain(int error, const char* what, const char* path);
 int write_all(int file, const void* bytes, size_t size);
-// One FileRecord on standard output about `name` in `directory`, called `shown`.
+// One FileRecord about `name` in `directory`, called `shown`. Goes to standard output with the next
+// flush, or before when many are waiting.
 int write_record(int directory, const char* name, Text shown);
+int flush_records();
 int make_parents(const char* path);
 
 int read_file(const char* path, uint64_t offset, uint64_t size);

@@ -128,17 +128,18 @@ bool is_job_name_sound(const RequestHeader& header) {
   }
   const bool wants_job =
       header.op != Op::kPing && header.op != Op::kClaim && header.op != Op::kList;
-  return wants_job == (size > 0);
+  return !wants_job || size > 0;
 }
 
 }  // namespace
 
 bool parse_request(const char* message, size_t size, Request* request) {
   *request = Request{};
-  Reader reader(message, size);
+  Reader reader(message, size < kMessageBytesMax ? size : kMessageBytesMax);
   RequestHeader header;
-  if (size > kMessageBytesMax || !reader.take(&header)) return false;
+  if (!reader.take(&header)) return false;
   request->id = header.id;
+  if (size > kMessageBytesMax) return false;
   if (header.magic != kMagic || header.version != kVersion) return false;
   if (!is_job_name_sound(header)) return false;
   request->op = header.op;

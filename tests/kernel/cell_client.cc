@@ -1,6 +1,7 @@
 #include "cell_client.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -192,10 +193,10 @@ std::vector<JobState> CellClient::list() {
   return states;
 }
 
-CellUnderTest::CellUnderTest() {
+CellUnderTest::CellUnderTest(std::uint32_t first_id) {
   chmod(scratch_.path().c_str(), 0755);
   home_ = scratch_.make_directory("home");
-  if (chown(home_.c_str(), 1000, 1000) != 0) std::abort();
+  if (chown(home_.c_str(), first_id + 1000, first_id + 1000) != 0) std::abort();
   std::ofstream(scratch_ / "passwd")
       << "root:x:0:0:root:/root:/bin/sh\nworker:x:1000:1000::" << home_ << ":/bin/sh\n";
   std::ofstream(scratch_ / "group") << "root:x:0:\nworker:x:1000:\ntools:x:2000:a,worker\n";
@@ -211,14 +212,33 @@ CellUnderTest::CellUnderTest() {
   if (::write(image, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
     std::abort();
   }
-  constexpr unsigned long kFlags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | SIGCHLD;
-  pid_ = static_cast<pid_t>(syscall(SYS_clone, kFlags, 0, 0, 0, 0));
-  if (pid_ == 0) become_cell(listener, image);
+  // Nobody in a user namespace can read it, so nobody there can trace who runs it.
+  fchmod(image, 0111);
+  int mapped[2];
+  if (pipe2(mapped, O_CLOEXEC) != 0) std::abort();
+  const unsigned long flags =
+      CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | SIGCHLD | (first_id != 0 ? CLONE_NEWUSER : 0UL);
+  pid_ = static_cast<pid_t>(syscall(SYS_clone, flags, 0, 0, 0, 0));
+  if (pid_ == 0) become_cell(listener, image, mapped[0]);
+  if (first_id != 0) map_ids(first_id);
+  if (::write(mapped[1], "x", 1) != 1) std::abort();
+  close(mapped[0]);
+  close(mapped[1]);
   close(listener);
   close(image);
 }
 
-void CellUnderTest::become_cell(int listener, int image) const {
+void CellUnderTest::map_ids(std::uint32_t first_id) const {
+  for (const char* name : {"uid_map", "gid_map"}) {
+    std::ofstream("/proc/" + std::to_string(pid_) + "/" + name) << "0 " << first_id << " 65536";
+  }
+}
+
+void CellUnderTest::become_cell(int listener, int image, int mapped) const {
+  char go = 0;
+  if (read(mapped, &go, 1) != 1 || setgroups(0, nullptr) != 0 || setgid(0) != 0 || setuid(0) != 0) {
+    _exit(89);
+  }
   const std::string passwd = scratch_ / "passwd";
   const std::string group = scratch_ / "group";
   if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
@@ -250,9 +270,7 @@ std::size_t CellUnderTest::private_kilobytes() const {
   std::string word;
   while (file >> word) {
     std::size_t kilobytes = 0;
-    if (word.starts_with("Private_") && word != "Private_Hugetlb:" && file >> kilobytes) {
-      total += kilobytes;
-    }
+    if (word == "Anonymous:" && file >> kilobytes) total += kilobytes;
   }
   return total;
 }

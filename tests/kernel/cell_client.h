@@ -82,7 +82,8 @@ Outcome outcome_of(const Reply& reply);
 // also in group 2000) whose home is an empty directory.
 class CellUnderTest {
  public:
-  CellUnderTest();
+  // With a first id, in a user namespace of 65536 ids from there on, like a real sandbox.
+  explicit CellUnderTest(std::uint32_t first_id = 0);
   CellUnderTest(const CellUnderTest&) = delete;
   CellUnderTest& operator=(const CellUnderTest&) = delete;
   ~CellUnderTest();
@@ -91,12 +92,13 @@ class CellUnderTest {
   const std::string& home() const { return home_; }
   pid_t pid() const { return pid_; }
   bool is_alive() const;
-  // Private memory by the kernel's count.
+  // Memory that is this cell's alone; the program's own pages are shared by all cells.
   std::size_t private_kilobytes() const;
   std::size_t descriptors() const;
 
  private:
-  [[noreturn]] void become_cell(int listener, int image) const;
+  [[noreturn]] void become_cell(int listener, int image, int mapped) const;
+  void map_ids(std::uint32_t first_id) const;
 
   linux::ScratchDirectory scratch_;
   std::string socket_path_;

@@ -19,6 +19,10 @@
 // rename FROM TO               -              FileRecord of TO
 // chmod PATH MODE              -              FileRecord
 //
+// MODE is octal, other numbers are decimal. A relative path begins at the user's home. list leaves
+// out PATH itself and goes at most 64 levels deep. Only regular files are read and written: EINVAL.
+// An overflow of watch is a kWrite of "".
+//
 // Exit code 0, or the errno of what failed, with one line about it on standard error.
 
 namespace pons::cell {

@@ -33,7 +33,7 @@ enum class Op : uint16_t {
   kSignal = 7,      // Signal
   kResize = 8,      // Resize
   kList = 9,        // none. Answers JobState[].
-  kForget = 10,     // none. Drops an ended job and its output.
+  kForget = 10,     // none. Drops an ended job and its output; EBUSY while its process runs.
 };
 
 // The first bytes of every request. `job` names the job for the operations that have one.
@@ -125,7 +125,8 @@ struct Read {
 };
 
 struct Write {
-  uint64_t offset;  // of the first byte in the job's input: bytes it already has are not taken twice
+  uint64_t offset;  // of the first byte in the job's input: bytes it already has are not taken twice,
+                    // and past a gap, or while another write waits, none are taken
 };
 
 struct Signal {
@@ -171,7 +172,8 @@ struct ReadReply {
   uint64_t error_offset;
   uint32_t output_size;
   uint32_t error_size;
-  uint32_t output_closed;  // 1: nothing will ever follow
+  uint32_t output_closed;  // 1: at its end, or the job has ended: only processes that it left
+                           // behind could still write, and what they write is kept as well
   uint32_t error_closed;
 };
 
