@@ -143,6 +143,14 @@ Task<> Fleet::bring_up(BringUp work) {
     const Pool::ClaimInProgress claiming(pool_);
     done = co_await obtain(work);
     if (done) done = co_await claim(work);
+    if (!done && sandbox.record.warm) {
+      // What was waiting is not well: a new one is.
+      spawning_.destroy_soon(std::exchange(sandbox.record.key, 0));
+      sandbox.record.warm = false;
+      work.below.emplace();
+      done = co_await obtain(work);
+      if (done) done = co_await claim(work);
+    }
   }
   if (!done) {
     sandbox.failure = done.error();

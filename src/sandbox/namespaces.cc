@@ -74,6 +74,8 @@ Task<Result<std::vector<TemplateInfo>>> NamespacesProvider::list_templates() {
 }
 
 Task<Result<void>> NamespacesProvider::put_template(TemplateInfo info) {
+  // Before that, nobody knows which templates are in use.
+  CO_TRY_VOID(co_await fleet_->wait_until_adopted());
   const TemplateInfo* old = fleet_->templates().find(info.name);
   if (old != nullptr && fleet_->uses_template(info.name))
     co_return make_error(ErrorCode::kConflict, "put template",
@@ -83,6 +85,7 @@ Task<Result<void>> NamespacesProvider::put_template(TemplateInfo info) {
 }
 
 Task<Result<std::vector<std::string>>> NamespacesProvider::remove_template(std::string name) {
+  CO_TRY_VOID(co_await fleet_->wait_until_adopted());
   if (fleet_->uses_template(name))
     co_return make_error(ErrorCode::kConflict, "remove template",
                          fmt::format("sandboxes of \"{}\" exist; destroy them first", name));

@@ -93,6 +93,11 @@ Task<Result<void>> begin_transaction(Fleet& fleet, std::shared_ptr<Sandbox> sand
   co_return {};
 }
 
+// What the cell has made room for is forgotten here too.
+Task<> forget_old_jobs(Fleet& fleet, std::shared_ptr<Sandbox> sandbox) {
+  (void)co_await fleet.list_cell_jobs(std::move(sandbox));
+}
+
 Task<> abandon_transaction(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, std::string job) {
   if (sandbox->record.transactions.erase(job) == 0) co_return;
   (void)co_await commit_checkpoint(fleet, sandbox, "\x01" + job);
@@ -110,6 +115,8 @@ Task<Result<std::unique_ptr<JobStream>>> NamespacesProvider::execute(std::string
   if (job.transaction != Transaction::kNone)
     CO_TRY_VOID(co_await begin_transaction(*fleet_, sandbox, job));
   const auto known = ensure_job(*fleet_, *sandbox, job.id);
+  if (sandbox->jobs.size() % (2 * cell::kJobsMax) == 0)
+    fleet_->spawn(forget_old_jobs(*fleet_, sandbox));
   auto answer = co_await fleet_->ask(
       sandbox, std::move(request),
       fleet_->loop().now() + std::chrono::milliseconds(kFirstWaitMs) + kAnswerTime);

@@ -422,6 +422,17 @@ TEST_F(NamespacesTest, AWaitingSandboxIsClaimedAndReplaced) {
   EXPECT_EQ(host_.boxes.size(), 3U);
 }
 
+TEST_F(NamespacesTest, AWaitingSandboxThatDiedIsReplacedByANewOne) {
+  kill_warden();
+  settings_.warm_min = 1;
+  start_warden();
+  pass();
+  ASSERT_EQ(host_.boxes.size(), 1U);
+  cell().garbage = "nonsense";
+  EXPECT_FALSE(must(provider_->create({.id = "one"})).warm);
+  EXPECT_EQ(must(execute("one", {.argv = {"echo", "x"}})).output, "x\n");
+}
+
 TEST_F(NamespacesTest, OtherMemoryIsSetOnAWaitingSandboxWhoseDiskFits) {
   kill_warden();
   settings_.warm_min = 1;

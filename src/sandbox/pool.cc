@@ -153,8 +153,7 @@ Task<> Pool::keep_filled() {
       tasks_.spawn(build_one(queue->spec));
     }
     changed_.reset();
-    co_await changed_.wait(
-        std::max(loop_.now() + (failures_ > 0 ? Duration{} : kLookAgain), not_before_));
+    co_await changed_.wait(not_before_ > loop_.now() ? not_before_ : loop_.now() + kLookAgain);
   }
 }
 

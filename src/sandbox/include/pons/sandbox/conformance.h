@@ -1,0 +1,440 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "pons/base/check.h"
+#include "pons/linux/loop.h"
+#include "pons/sandbox/provider.h"
+
+// What every implementation of Provider promises, as tests. A test program includes this header
+// once and names the implementations:
+//
+//   INSTANTIATE_TEST_SUITE_P(Warden, ProviderPromises, testing::Values(ProviderFactory{…}));
+//
+// The sandboxes it makes are real: they need /bin/sh, cat, sleep and the like in the template.
+
+namespace pons::sandbox {
+
+struct ProviderFactory {
+  std::string template_name = "host";
+  // A provider on the loop. Called once per test; whatever it stands on must outlive the program or
+  // be owned by the pointer.
+  std::function<std::shared_ptr<Provider>(linux::Loop&)> make;
+};
+
+class ProviderPromises : public ::testing::TestWithParam<ProviderFactory> {
+ protected:
+  struct Ran {
+    std::string output, error;
+    std::optional<JobInfo> end;
+  };
+
+  void SetUp() override {
+    loop_ = std::move(*linux::Loop::create());
+    provider_ = GetParam().make(*loop_);
+    id_ = must(provider_->create({.template_name = GetParam().template_name})).id;
+  }
+  void TearDown() override {
+    made_.push_back(id_);
+    for (const std::string& id : made_) EXPECT_TRUE(run(provider_->destroy(id)));
+    provider_ = nullptr;
+  }
+
+  template <class T>
+  T run(Task<T> task) {
+    std::optional<T> value;
+    linux::TaskGroup group(*loop_);
+    group.spawn(finish(std::move(task), value));
+    group.spawn(give_up());
+    loop_->run();
+    CHECK(value.has_value());
+    return std::move(*value);
+  }
+  template <class T>
+  T must(Task<Result<T>> task) {
+    auto result = run(std::move(task));
+    if (!result) ADD_FAILURE() << result.error().describe();
+    CHECK(result.has_value());
+    if constexpr (!std::is_void_v<T>) return std::move(*result);
+  }
+  template <class T>
+  ErrorCode refused(Task<Result<T>> task) {
+    auto result = run(std::move(task));
+    EXPECT_FALSE(result.has_value());
+    return result ? ErrorCode::kInternal : result.error().code;
+  }
+  Ran sh(std::string line) { return run_job({.shell_line = std::move(line)}); }
+  Ran run_job(JobSpec job) { return must(execute(id_, std::move(job))); }
+  std::string content(std::string path) { return must(read_whole(id_, std::move(path))); }
+  void write(std::string path, std::string bytes) {
+    must(provider_->write_file(id_, std::move(path), {}, source(std::move(bytes))));
+  }
+
+  Task<Result<Ran>> follow(std::unique_ptr<JobStream> stream) {
+    Ran ran;
+    for (;;) {
+      CO_TRY(auto event, co_await stream->next(loop_->now() + std::chrono::seconds(30)));
+      if (!event) co_return ran;
+      if (const auto* output = std::get_if<Output>(&*event)) {
+        (output->stream == Output::Stream::kOutput ? ran.output : ran.error) += output->bytes;
+      } else {
+        ran.end = std::get<JobInfo>(*event);
+      }
+    }
+  }
+  Task<Result<Ran>> execute(std::string id, JobSpec job) {
+    CO_TRY(auto stream, co_await provider_->execute(std::move(id), std::move(job)));
+    co_return co_await follow(std::move(stream));
+  }
+  Task<Result<std::string>> read_whole(std::string id, std::string path) {
+    CO_TRY(auto bytes, co_await provider_->read_file(std::move(id), std::move(path), "", 0, 0));
+    std::string all;
+    for (;;) {
+      CO_TRY(const auto piece, co_await bytes->next());
+      if (piece.empty()) co_return all;
+      all += piece;
+    }
+  }
+  static std::unique_ptr<ByteSource> source(std::string bytes) {
+    struct Once final : ByteSource {
+      explicit Once(std::string b) : left(std::move(b)) {}
+      Task<Result<std::string>> next() override {
+        std::string piece = left.substr(0, 50'000);
+        left.erase(0, piece.size());
+        co_return piece;
+      }
+      std::string left;
+    };
+    return std::make_unique<Once>(std::move(bytes));
+  }
+
+  std::unique_ptr<linux::Loop> loop_;
+  std::shared_ptr<Provider> provider_;  // shared with what the factory keeps beside it
+  std::string id_;
+  std::vector<std::string> made_;  // further sandboxes, to be destroyed
+
+ private:
+  template <class T>
+  Task<> finish(Task<T> task, std::optional<T>& value) {
+    value.emplace(co_await std::move(task));
+    loop_->stop();
+  }
+  Task<> give_up() {
+    co_await loop_->sleep_for(std::chrono::seconds(60));
+    loop_->stop();
+  }
+};
+
+// ---- jobs
+
+TEST_P(ProviderPromises, ExitCodesAndStreamsArriveApart) {
+  const Ran ran = sh("echo out; echo err >&2; exit 7");
+  EXPECT_EQ(ran.output, "out\n");
+  EXPECT_EQ(ran.error, "err\n");
+  ASSERT_TRUE(ran.end);
+  EXPECT_EQ(ran.end->outcome, Outcome::kExit);
+  EXPECT_EQ(ran.end->code, 7);
+}
+
+TEST_P(ProviderPromises, ArgumentsAndVariablesAreTakenAsTheyAre) {
+  const Ran ran = run_job({.argv = {"/bin/sh", "-c", "printf %s \"$1$X\"", "sh", "a b'\"$\\"},
+                           .environment = {{"X", "=;"}}});
+  EXPECT_EQ(ran.output, "a b'\"$\\=;");
+}
+
+TEST_P(ProviderPromises, ASignalIsNamed) {
+  EXPECT_EQ(sh("kill -TERM $$").end->outcome, Outcome::kSignal);
+}
+
+TEST_P(ProviderPromises, LongOutputIsWhole) {
+  EXPECT_EQ(sh("head -c 3000000 /dev/zero").output, std::string(3'000'000, '\0'));
+}
+
+TEST_P(ProviderPromises, InputArrivesWholeAndEnds) {
+  const std::string input(1'000'000, 'i');
+  EXPECT_EQ(run_job({.argv = {"/bin/cat"}, .input = input}).output, input);
+}
+
+TEST_P(ProviderPromises, InputMayFollowLater) {
+  auto stream =
+      must(provider_->execute(id_, {.id = "cat", .argv = {"/bin/cat"}, .input_open = true}));
+  EXPECT_TRUE(run(provider_->write_input(id_, "cat", "a")));
+  EXPECT_TRUE(run(provider_->write_input(id_, "cat", "b")));
+  EXPECT_TRUE(run(provider_->close_input(id_, "cat")));
+  EXPECT_EQ(must(follow(std::move(stream))).output, "ab");
+}
+
+TEST_P(ProviderPromises, AJobOfTheSameNameRunsOnce) {
+  const JobSpec job{.id = "once", .shell_line = "echo x >> ~/count; cat ~/count"};
+  EXPECT_EQ(run_job(job).output, "x\n");
+  EXPECT_EQ(run_job(job).output, "x\n");
+}
+
+TEST_P(ProviderPromises, AnEndedJobCanBeReadFromAnyOffset) {
+  run_job({.id = "said", .shell_line = "printf 0123456789"});
+  EXPECT_EQ(must(follow(must(provider_->attach(id_, "said", {.output = 7})))).output, "789");
+  EXPECT_EQ(refused(provider_->attach(id_, "never", {})), ErrorCode::kNotFound);
+}
+
+TEST_P(ProviderPromises, LeavingAStreamDoesNotEndTheJob) {
+  must(
+      provider_->execute(id_, {.id = "long", .shell_line = "read x; echo $x", .input_open = true}));
+  EXPECT_TRUE(run(provider_->write_input(id_, "long", "still\n")));
+  EXPECT_EQ(must(follow(must(provider_->attach(id_, "long", {})))).output, "still\n");
+}
+
+TEST_P(ProviderPromises, ASilentJobIsATimeoutOfTheCallAndLosesNothing) {
+  auto stream = must(provider_->execute(
+      id_, {.id = "quiet", .shell_line = "read x; echo $x", .input_open = true}));
+  EXPECT_EQ(refused(stream->next(loop_->now() + std::chrono::milliseconds(50))),
+            ErrorCode::kTimeout);
+  EXPECT_TRUE(run(provider_->write_input(id_, "quiet", "y\n")));
+  EXPECT_EQ(must(follow(std::move(stream))).output, "y\n");
+}
+
+TEST_P(ProviderPromises, TimeoutAndOutputLimitAreNamed) {
+  EXPECT_EQ(run_job({.shell_line = "sleep 60", .timeout = Milliseconds(100)}).end->outcome,
+            Outcome::kTimeout);
+  EXPECT_EQ(run_job({.shell_line = "yes", .output_bytes_max = 10'000}).end->outcome,
+            Outcome::kOutputLimit);
+}
+
+TEST_P(ProviderPromises, ATerminalHasItsSize) {
+  auto ran =
+      run_job({.shell_line = "stty size", .terminal = TerminalSize{.rows = 33, .columns = 99}});
+  EXPECT_NE(ran.output.find("33 99"), std::string::npos);
+}
+
+TEST_P(ProviderPromises, SignalsReachTheJob) {
+  auto stream = must(provider_->execute(id_, {.id = "s", .argv = {"/bin/sleep", "60"}}));
+  EXPECT_TRUE(run(provider_->signal(id_, "s", SIGTERM)));
+  const Ran ran = must(follow(std::move(stream)));
+  EXPECT_EQ(ran.end->outcome, Outcome::kSignal);
+  EXPECT_EQ(ran.end->code, SIGTERM);
+}
+
+TEST_P(ProviderPromises, WhatIsWrongWithAJobIsAnErrorAndNoJob) {
+  EXPECT_EQ(refused(provider_->execute(id_, {})), ErrorCode::kInvalid);
+  EXPECT_EQ(refused(provider_->execute(id_, {.argv = {"/no/such/program"}})), ErrorCode::kInvalid);
+  EXPECT_EQ(refused(provider_->execute(id_, {.argv = {std::string(200'000, 'x')}})),
+            ErrorCode::kLimit);
+  EXPECT_EQ(refused(provider_->execute("none", {.argv = {"true"}})), ErrorCode::kNotFound);
+}
+
+// ---- files
+
+TEST_P(ProviderPromises, FilesComeBackAsWritten) {
+  std::string bytes(300'000, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
+  write("a/b/c", bytes);
+  EXPECT_EQ(content("a/b/c"), bytes);
+  EXPECT_EQ(must(provider_->stat_file(id_, "a/b/c", "")).size, bytes.size());
+}
+
+TEST_P(ProviderPromises, NamesOfAnyBytesWork) {
+  const std::string name = "n\xff\n'\"$(x) é";
+  write(name, "x");
+  EXPECT_EQ(content(name), "x");
+  const auto files = must(provider_->list_files(id_, ".", "", 1));
+  EXPECT_TRUE(std::ranges::any_of(files, [&](const auto& f) { return f.path.ends_with(name); }));
+  EXPECT_EQ(refused(provider_->stat_file(id_, std::string("a\0b", 3), "")), ErrorCode::kInvalid);
+}
+
+TEST_P(ProviderPromises, LinksLeadNowhereElse) {
+  sh("ln -s ../../../../../../../../etc/hostname ~/up; echo mine > ~/t; ln -s ~/t ~/l");
+  EXPECT_EQ(content("l"), "mine\n");
+  EXPECT_EQ(content("up"), sh("cat /etc/hostname 2>/dev/null || cat ~/up").output);
+  EXPECT_TRUE(run(provider_->remove_file(id_, "l", "")));
+  EXPECT_EQ(content("t"), "mine\n");
+}
+
+TEST_P(ProviderPromises, MissingAndForbiddenFilesAreTold) {
+  EXPECT_EQ(refused(provider_->read_file(id_, "none", "", 0, 0)), ErrorCode::kNotFound);
+  EXPECT_EQ(refused(provider_->write_file(id_, "/proc/sys/kernel/core_pattern", {}, source("x"))),
+            ErrorCode::kDenied);
+  write("there", "x");
+  EXPECT_EQ(refused(provider_->write_file(id_, "there", {.must_not_exist = true}, source("y"))),
+            ErrorCode::kConflict);
+  EXPECT_EQ(content("there"), "x");
+}
+
+TEST_P(ProviderPromises, TreesAreMovedAndRemoved) {
+  must(provider_->make_directory(id_, "d/e", ""));
+  write("d/e/f", "x");
+  must(provider_->rename_file(id_, "d", "g", ""));
+  EXPECT_EQ(content("g/e/f"), "x");
+  EXPECT_TRUE(run(provider_->remove_file(id_, "g", "")));
+  EXPECT_EQ(refused(provider_->stat_file(id_, "g", "")), ErrorCode::kNotFound);
+}
+
+TEST_P(ProviderPromises, ChangesAreSeen) {
+  must(provider_->make_directory(id_, "w", ""));
+  auto changes = must(provider_->watch_files(id_, "w", "", false));
+  write("w/new", "x");
+  EXPECT_TRUE(must(changes->next(loop_->now() + std::chrono::seconds(10))).path.starts_with("w/"));
+}
+
+// ---- transactions
+
+TEST_P(ProviderPromises, RollbackReturnsToAnyCheckpoint) {
+  write("f", "1");
+  must(provider_->checkpoint(id_, "one"));
+  write("f", "2");
+  must(provider_->checkpoint(id_, "two"));
+  sh("rm ~/f; mkdir ~/d");
+  EXPECT_TRUE(run(provider_->rollback(id_, "two")));
+  EXPECT_EQ(content("f"), "2");
+  EXPECT_TRUE(run(provider_->rollback(id_, "one")));
+  EXPECT_EQ(content("f"), "1");
+  EXPECT_EQ(refused(provider_->rollback(id_, "none")), ErrorCode::kNotFound);
+}
+
+TEST_P(ProviderPromises, CommitKeepsTheFilesAndForgetsTheName) {
+  must(provider_->checkpoint(id_, "one"));
+  write("f", "2");
+  EXPECT_TRUE(run(provider_->commit(id_, "one")));
+  EXPECT_EQ(content("f"), "2");
+  EXPECT_TRUE(must(provider_->inspect(id_)).checkpoints.empty());
+}
+
+TEST_P(ProviderPromises, ManyCheckpointsAndCommitsLoseNothing) {
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = must(provider_->checkpoint(id_, ""));
+    write("f" + std::to_string(i), std::to_string(i));
+    EXPECT_TRUE(run(provider_->commit(id_, name)));
+  }
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(content("f" + std::to_string(i)), std::to_string(i));
+}
+
+TEST_P(ProviderPromises, AWriterMakesACheckpointAConflict) {
+  must(provider_->execute(
+      id_, {.id = "w", .shell_line = "exec 5>~/open; echo ok; read x", .input_open = true}));
+  while (sh("test -e ~/open").end->code != 0) {
+  }
+  EXPECT_EQ(refused(provider_->checkpoint(id_, "one")), ErrorCode::kConflict);
+  EXPECT_TRUE(run(provider_->close_input(id_, "w")));
+}
+
+TEST_P(ProviderPromises, ATransactionUndoesAFailureAndKeepsASuccess) {
+  JobSpec job{.shell_line = "echo x > ~/t; false", .transaction = Transaction::kRollbackOnFailure};
+  EXPECT_TRUE(run_job(job).end->rolled_back);
+  EXPECT_EQ(refused(provider_->stat_file(id_, "t", "")), ErrorCode::kNotFound);
+  job.shell_line = "echo x > ~/t";
+  EXPECT_FALSE(run_job(job).end->rolled_back);
+  EXPECT_EQ(content("t"), "x\n");
+}
+
+TEST_P(ProviderPromises, AForkHasTheFilesAndIsApart) {
+  write("f", "both");
+  const std::string fork = must(provider_->fork(id_, {})).id;
+  made_.push_back(fork);
+  write("f", "changed");
+  EXPECT_EQ(must(read_whole(fork, "f")), "both");
+  EXPECT_TRUE(run(provider_->destroy(id_)));
+  EXPECT_EQ(must(read_whole(fork, "f")), "both");
+}
+
+// ---- lives and limits
+
+TEST_P(ProviderPromises, TheSameCreateFindsTheSameSandbox) {
+  const CreateRequest request{.id = id_, .template_name = GetParam().template_name};
+  EXPECT_EQ(must(provider_->create(request)).id, id_);
+  const auto all = must(provider_->list());
+  EXPECT_EQ(std::ranges::count(all, id_, &SandboxInfo::id), 1);
+}
+
+TEST_P(ProviderPromises, DestroyedIsGoneAndDestroyingAgainIsRight) {
+  EXPECT_TRUE(run(provider_->destroy(id_)));
+  EXPECT_EQ(refused(provider_->inspect(id_)), ErrorCode::kNotFound);
+  EXPECT_TRUE(run(provider_->destroy(id_)));
+}
+
+TEST_P(ProviderPromises, PausedTakesNoCallsAndGoesOnWhenResumed) {
+  EXPECT_EQ(must(provider_->pause(id_)).state, State::kPaused);
+  EXPECT_EQ(refused(execute(id_, {.shell_line = "true"})), ErrorCode::kConflict);
+  EXPECT_EQ(must(provider_->resume(id_)).state, State::kRunning);
+  EXPECT_EQ(sh("echo on").output, "on\n");
+}
+
+TEST_P(ProviderPromises, LackOfMemoryIsNamedAndTheSandboxLives) {
+  const std::string small = must(provider_->create({.template_name = GetParam().template_name,
+                                                    .limits = {.memory_bytes = 128ULL << 20}}))
+                                .id;
+  made_.push_back(small);
+  const Ran ran =
+      must(execute(small, {.shell_line = "x=$(head -c 400000000 /dev/zero | tr '\\0' x)"}));
+  EXPECT_EQ(ran.end->outcome, Outcome::kOutOfMemory);
+  EXPECT_EQ(must(execute(small, {.shell_line = "echo on"})).output, "on\n");
+}
+
+TEST_P(ProviderPromises, AFullDiskIsAnErrorOfTheWriterAndNotTheEnd) {
+  EXPECT_NE(sh("head -c 2000000000 /dev/zero > ~/big").end->code, 0);
+  EXPECT_EQ(sh("rm ~/big; echo on").output, "on\n");
+}
+
+TEST_P(ProviderPromises, MetricsKnowTheLimits) {
+  const Metrics usage = must(provider_->metrics(id_));
+  EXPECT_EQ(usage.memory_bytes_max, must(provider_->inspect(id_)).limits.memory_bytes);
+  EXPECT_GT(usage.disk_bytes_max, 0U);
+}
+
+TEST_P(ProviderPromises, LimitsWithoutAnEndAreRefused) {
+  EXPECT_EQ(refused(provider_->create({.limits = {.disk_upper = true}})), ErrorCode::kInvalid);
+  EXPECT_EQ(refused(provider_->create({.limits = {.memory_bytes = 1}})), ErrorCode::kInvalid);
+  EXPECT_EQ(refused(provider_->create({.id = "No Such Id!"})), ErrorCode::kInvalid);
+  EXPECT_EQ(refused(provider_->create({.template_name = "none"})), ErrorCode::kNotFound);
+}
+
+TEST_P(ProviderPromises, ASnapshotIsATemplateThatIsHeldByItsSandboxes) {
+  write("f", "kept");
+  const std::string name = "conformance-" + id_.substr(id_.size() - 8);
+  must(provider_->snapshot(id_, name));
+  const std::string child = must(provider_->create({.template_name = name})).id;
+  EXPECT_EQ(must(read_whole(child, "f")), "kept");
+  EXPECT_EQ(refused(provider_->remove_template(name)), ErrorCode::kConflict);
+  EXPECT_TRUE(run(provider_->destroy(child)));
+  must(provider_->remove_template(name));
+}
+
+TEST_P(ProviderPromises, DialReachesAPortInside) {
+  auto listener = must(provider_->execute(
+      id_, {.id = "listen",
+            .shell_line = "perl -MIO::Socket::INET -e '$s=IO::Socket::INET->new(Listen=>1,"
+                          "LocalAddr=>\"127.0.0.1\",LocalPort=>8080,ReuseAddr=>1);$|=1;print "
+                          "\"up\\n\";$c=$s->accept;print $c \"hello\";'"}));
+  must(listener->next(loop_->now() + std::chrono::seconds(10)));
+  const linux::UniqueFd connection = must(provider_->dial(id_, 8080));
+  CHECK(linux::set_nonblocking(connection.get()));
+  auto watch = linux::Watch::create(*loop_, connection.get());
+  struct Reader {
+    static Task<std::string> five_bytes(linux::Watch& watch, int fd) {
+      std::string bytes;
+      char buffer[16];
+      while (bytes.size() < 5) {
+        const ssize_t size = ::read(fd, buffer, sizeof buffer);
+        if (size == 0) break;
+        if (size > 0) {
+          bytes.append(buffer, static_cast<std::size_t>(size));
+        } else if (co_await watch.readable(watch.loop().now() + std::chrono::seconds(10)) ==
+                   linux::Wait::kTimeout) {
+          break;
+        }
+      }
+      co_return bytes;
+    }
+  };
+  EXPECT_EQ(run(Reader::five_bytes(*watch, connection.get())), "hello");
+}
+
+}  // namespace pons::sandbox
