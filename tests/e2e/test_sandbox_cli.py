@@ -12,7 +12,7 @@ import termios
 import threading
 
 from fake_warden import FakeWarden
-from pons_fixture import PATIENCE_SECONDS, PonsTestCase, wait_for
+from pons_fixture import PATIENCE_SECONDS, PonsTestCase, read_text, wait_for
 
 INFO = {"id": "work", "template": "host", "state": "running", "created_unix_ms": 1}
 
@@ -323,7 +323,8 @@ class Copies(SandboxTestCase):
         self.assertEqual(target[2], data)
         self.serve_tree({}, {"/x/out": data})
         self.assertEqual(self.sandbox("cp", "work:/x/out", "got").returncode, 0)
-        self.assertEqual(open(f"{self.directory}/got", "rb").read(), data)
+        with open(f"{self.directory}/got", "rb") as file:
+            self.assertEqual(file.read(), data)
         self.assertEqual(self.sandbox("cp", "work:/x/out", "-", text=False).stdout, data)
         self.sandbox("cp", "-", "work:/in", data=b"piped", text=False)
         self.assertEqual(self.warden.asked("PUT", "/sandboxes/work/file")[-1], b"piped")
@@ -349,7 +350,7 @@ class Copies(SandboxTestCase):
         self.assertIn("-r", self.sandbox("cp", "work:/d", "copy").stderr)
         done = self.sandbox("cp", "-r", "work:/d", "copy", "--json")
         self.assertEqual(json.loads(done.stdout), {"files": 2, "bytes": 2, "skipped": 1}, done.stderr)
-        self.assertEqual(open(f"{self.directory}/copy/sub/b").read(), "B")
+        self.assertEqual(read_text(f"{self.directory}/copy/sub/b"), "B")
         self.assertEqual(os.stat(f"{self.directory}/copy/a").st_mode & 0o7022, 0)
         self.assertFalse(os.path.lexists(f"{self.directory}/copy/link"))
 
@@ -374,7 +375,7 @@ class Copies(SandboxTestCase):
             self.serve_tree({"/d": [entry], "/d/sub": [{"path": "/d/sub/b", "kind": "file"}]},
                             {"/d/a": b"evil", "/d/sub/b": b"evil"})
             self.assertEqual(self.sandbox("cp", "-r", "work:/d", "base").returncode, 1, entry)
-        self.assertEqual(open(victim).read(), "precious")
+        self.assertEqual(read_text(victim), "precious")
         self.assertEqual(os.listdir(f"{self.directory}/outside"), [])
 
     def test_a_tree_goes_in_without_following_links(self):
