@@ -165,6 +165,9 @@ int await_exit(pid_t pid) {
 int run_between(pid_t parent, const std::string& directory, int input_fd, int report_fd,
                 const std::function<int()>& work) {
   if (!linux::die_with_parent(parent)) return kJailFailed;
+  // Away from the operator's terminal, which is still standard error: a process of its session
+  // could type into it.
+  if (setsid() < 0) return kJailFailed;
   // Archives hold names in UTF-8; the program's own locale must not garble them. Needs no file.
   std::setlocale(LC_CTYPE, "C.UTF-8");
   auto ready = keep_descriptors(input_fd, report_fd);
