@@ -113,7 +113,9 @@ Result<CgroupHierarchy> CgroupHierarchy::detect_from(std::string_view mountinfo,
       found.directory = own_directory(*mount, group->second);
       found.controllers.emplace_back(option);
     }
-    if (!found.controllers.empty()) v1.push_back(std::move(found));
+    // One that was mounted over another at the same place is listed twice.
+    const bool known = std::ranges::find(v1, found.directory, &CgroupMount::directory) != v1.end();
+    if (!found.controllers.empty() && !known) v1.push_back(std::move(found));
   }
   // Both are mounted on hybrid hosts, where the controllers belong to version 1.
   if (!v1.empty()) return CgroupHierarchy(1, std::move(v1));
