@@ -362,6 +362,7 @@ Outcome<UniqueFd> Sandboxes::connect(std::uint64_t key) const {
 // ---- living
 
 Outcome<> Sandboxes::switch_view(const Request& request) {
+  if (request.create.template_layer_count == 0) return failure(Step::kTemplateLayer, EINVAL);
   Sandbox& sandbox = sandboxes_.at(request.sandbox);
   const auto sources = sources_of(sandbox, request.create);
   auto view = PASS(build_view(request.view, sources, (request.create.flags & kAllowSudo) != 0));

@@ -16,16 +16,9 @@ using linux::DetachedMount;
 using linux::MountScope;
 using linux::UniqueFd;
 
-std::string directory_of(const Digest& digest, const std::string& layer_directory) {
-  if (is_host_layer(digest)) return layer_directory + "/host/fs";
-  std::string name;
-  for (const std::uint8_t byte : digest.bytes) name += fmt::format("{:02x}", byte);
-  return fmt::format("{}/{}/fs", layer_directory, name);
-}
-
 // Owners of the template's files become the sandbox's own root and users.
 Result<DetachedMount> open_template_layer(const Digest& digest, const ViewSources& sources) {
-  auto mount = TRY(DetachedMount::clone_tree(directory_of(digest, sources.layer_directory),
+  auto mount = TRY(DetachedMount::clone_tree(template_layer_path(digest, sources.layer_directory),
                                              MountScope::kOneMount));
   TRY_VOID(
       mount.set_attributes({.read_only = true, .idmap_user_namespace_fd = sources.user_namespace}));
@@ -44,6 +37,13 @@ std::string path_of(int fd) {
 }
 
 }  // namespace
+
+std::string template_layer_path(const Digest& digest, const std::string& layer_directory) {
+  if (is_host_layer(digest)) return layer_directory + "/host/fs";
+  std::string name;
+  for (const std::uint8_t byte : digest.bytes) name += fmt::format("{:02x}", byte);
+  return fmt::format("{}/{}/fs", layer_directory, name);
+}
 
 Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, bool allow_setuid) {
   std::vector<UniqueFd> own;

@@ -69,6 +69,9 @@ struct ViewSources {
   const std::string& layer_directory;
 };
 
+// Where the files of a template's layer lie.
+std::string template_layer_path(const Digest& digest, const std::string& layer_directory);
+
 // The mount of a view: `view.upper` is made and empty.
 Outcome<linux::DetachedMount> build_view(const View& view, const ViewSources& sources,
                                          bool allow_setuid);
