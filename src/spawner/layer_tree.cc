@@ -234,7 +234,8 @@ Result<void> copy_bytes(int from, int to) {
 
 class Copier {
  public:
-  Copier(int root, std::uint32_t first_id) : root_(root), first_id_(first_id) {}
+  Copier(int root, std::uint32_t from_id, std::uint32_t to_id)
+      : root_(root), from_id_(from_id), to_id_(to_id) {}
 
   Result<void> copy_directory(int from, int to, const std::string& path, int depth) {
     if (depth > kDepthMax) return os_error("copy layer", "directories lie too deep", ENAMETOOLONG);
@@ -248,12 +249,10 @@ class Copier {
 
  private:
   // Ids from outside of the sandbox's range can only be the overlay's own root.
-  std::uint32_t relative(std::uint32_t id) const {
-    return id >= first_id_ && id - first_id_ < kIdsPerSandbox ? id - first_id_ : 0;
+  std::uint32_t moved(std::uint32_t id) const {
+    return to_id_ + (id >= from_id_ && id - from_id_ < kIdsPerSandbox ? id - from_id_ : 0);
   }
-  Owner owner_of(const struct stat& info) const {
-    return {relative(info.st_uid), relative(info.st_gid)};
-  }
+  Owner owner_of(const struct stat& info) const { return {moved(info.st_uid), moved(info.st_gid)}; }
 
   Result<void> copy_entry(int from, int to, const std::string& name, const std::string& path,
                           int depth) {
@@ -302,7 +301,8 @@ class Copier {
   }
 
   int root_;
-  std::uint32_t first_id_;
+  std::uint32_t from_id_;
+  std::uint32_t to_id_;
   std::map<ino_t, std::string> linked_;
 };
 
@@ -328,8 +328,8 @@ Result<void> merge_layers(const std::vector<int>& layers, const std::vector<int>
   return dress(to, info, {info.st_uid, info.st_gid});
 }
 
-Result<void> copy_layer(int layer, int to, std::uint32_t first_id) {
-  return Copier(to, first_id).copy_directory(layer, to, "", 0);
+Result<void> copy_layer(int layer, int to, std::uint32_t from_id, std::uint32_t to_id) {
+  return Copier(to, from_id, to_id).copy_directory(layer, to, "", 0);
 }
 
 }  // namespace pons::spawner

@@ -20,8 +20,8 @@ Result<void> remove_tree(int directory, const std::string& name);
 // all these holds a directory that was moved: a path then means different things in each.
 Result<void> merge_layers(const std::vector<int>& layers, const std::vector<int>& below, int to);
 
-// Copies one layer out of a sandbox: owners become relative to `first_id`; whiteouts and opaque
-// marks stay.
-Result<void> copy_layer(int layer, int to, std::uint32_t first_id);
+// Copies one layer out of a sandbox: owners are moved from the range of ids that begins at
+// `from_id` to the one at `to_id`; whiteouts and opaque marks stay.
+Result<void> copy_layer(int layer, int to, std::uint32_t from_id, std::uint32_t to_id);
 
 }  // namespace pons::spawner

@@ -270,7 +270,7 @@ void Spawner::snapshot(const Request& request) {
       const UniqueFd from = TRY(store->open_layer(layer.number));
       auto staged = TRY(layers.stage(lease));
       const UniqueFd to = TRY(linux::open_file(staged.get() + "/fs", O_RDONLY | O_DIRECTORY));
-      TRY_VOID(copy_layer(from.get(), to.get(), first_id_of(slot)));
+      TRY_VOID(copy_layer(from.get(), to.get(), first_id_of(slot), 0));
       const auto published = TRY(layers.publish(std::move(staged), "snapshot"));
       TRY_VOID(linux::write_all(results, published.digest));
     }
