@@ -264,9 +264,10 @@ Task<> Supervisor::stop_on_signal() {
     if (signals_->take()) {
       ++received;
       stop_asked_->set();
-      // Whoever asks twice does not want to wait for the drain.
-      if (received == 2)
-        for (auto& role : roles_) role->end_now();
+      // Whoever asks twice does not want to wait for the drain. The spawner drains nothing, but
+      // without its own end sandboxes would be left behind.
+      for (auto& role : roles_)
+        if (received > 2 || (received == 2 && role->role() != Role::kSpawner)) role->end_now();
       continue;
     }
     co_await watch->readable(kNever);

@@ -59,12 +59,28 @@ def zombies_of(parent):
     ]
 
 
-def pons_cgroups():
-    return {
-        path
-        for path in glob.glob("/sys/fs/cgroup/**/pons*", recursive=True)
-        if os.path.isdir(path) and "pons-kernel-test-" not in path
-    }
+def sandbox_cgroups(state_dir):
+    """Control groups of the sandboxes that a Pons on this state directory made."""
+    try:
+        instance = read_text(f"{state_dir}/spawner/instance").strip()
+    except OSError:
+        return []  # its spawner never came that far
+    return glob.glob(f"/sys/fs/cgroup/**/pons-{instance}-*", recursive=True)
+
+
+def end_sandboxes(state_dir):
+    """What the next start on the same state directory would do, for one that never comes."""
+    def end():
+        for group in sandbox_cgroups(state_dir):
+            try:
+                for pid in read_text(f"{group}/cgroup.procs").split():
+                    os.kill(int(pid), signal.SIGKILL)
+                os.rmdir(group)
+            except OSError:
+                pass  # still dying: once more
+        return not sandbox_cgroups(state_dir)
+
+    wait_for(end, "the sandboxes of a killed Pons end")
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -113,7 +129,6 @@ class Instance:
         self.config_file = case.write_file("pons.yaml", config)
         self.output_file = tempfile.mktemp(prefix="stdout-", dir=case.directory)
         self.log_file = tempfile.mktemp(prefix="stderr-", dir=case.directory)
-        self.cgroups_before = pons_cgroups()
         command = [binary, "up", "--config", self.config_file, "--state-dir", state_dir, "--listen", listen]
         with open(self.output_file, "wb") as output, open(self.log_file, "wb") as log:
             self.process = subprocess.Popen(
@@ -223,7 +238,7 @@ class Instance:
         self.case.assertNotIn(self.state_dir, read_text("/proc/self/mountinfo"), "a mount is left")
         self.case.assertNotIn(self.state_dir, read_text("/proc/net/unix"), "a socket is left")
         self.case.assertEqual(glob.glob(f"{self.state_dir}/run/*.sock"), [], "socket files are left")
-        self.case.assertLessEqual(pons_cgroups(), self.cgroups_before, "a control group is left")
+        self.case.assertEqual(sandbox_cgroups(self.state_dir), [], "a control group is left")
         if hasattr(self, "address"):
             with self.case.assertRaises(ConnectionRefusedError):
                 socket.create_connection(self.address).close()
@@ -233,6 +248,7 @@ class Instance:
             self.process.kill()
             self.process.wait()
         wait_for(lambda: not self.processes(), "the roles of a killed supervisor end")
+        end_sandboxes(self.state_dir)
 
 
 class PonsTestCase(unittest.TestCase):
