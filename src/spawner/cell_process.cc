@@ -140,6 +140,8 @@ Result<void> place_descriptors(const CellStart& start) {
   if (dup2(listener, kListenerInCell) < 0) return os_error("place descriptors");
   if (close_range(kListenerInCell + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
     return os_error("place descriptors");
+  // Not earlier: the table is still the spawner's, which holds more than a sandbox may.
+  TRY_VOID(set_process_limits());
   char name[] = "cell";
   char* const argv[] = {name, nullptr};
   char* const environment[] = {nullptr};
@@ -171,7 +173,6 @@ Outcome<> become_cell(CellStart& start, UniqueFd& mount_namespace) {
     return failed(Step::kEnterUser, os_error("enter user namespace"));
   STEP_VOID(Step::kUts, linux::unshare_namespaces({linux::NamespaceKind::kUts}));
   STEP_VOID(Step::kIdentity, set_identity());
-  STEP_VOID(Step::kIdentity, set_process_limits());
   STEP_VOID(Step::kCapabilities,
             linux::keep_only_capabilities(kSandboxCapabilities | capability(CAP_SYS_ADMIN)));
   if (!start.allow_setuid) STEP_VOID(Step::kCapabilities, linux::set_no_new_privileges());

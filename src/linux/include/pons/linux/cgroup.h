@@ -52,6 +52,7 @@ class Cgroup {
   const std::string& name() const { return name_; }
   // For ChildOptions::cgroup_fd. -1 in version 1, where a process has to join after it started.
   int directory_fd() const;
+  // 0: the calling process, which must have one thread only.
   Result<void> join(pid_t pid);
 
   // A limit that the host cannot enforce is kUnsupported.
