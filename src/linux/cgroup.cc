@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kDestroyDeadline{10};
 constexpr std::chrono::seconds kFreezeDeadline{5};
+constexpr std::chrono::microseconds kFreezePauseMax{1000};
 constexpr std::chrono::seconds kKillDeadline{10};
 constexpr std::size_t kProcessListBytesMax = 8 << 20;
 constexpr std::uint64_t kCpuPeriodUsec = 100'000;
@@ -222,14 +223,15 @@ CgroupUsage Cgroup::usage() const {
 // The request returns before the last process has stopped.
 Result<void> Cgroup::await_freezer(std::string_view wanted) const {
   const auto deadline = Clock::now() + kFreezeDeadline;
-  for (;;) {
+  // Mostly it has happened already, or happens within microseconds.
+  for (std::chrono::microseconds pause(10);; pause = std::min(2 * pause, kFreezePauseMax)) {
     const auto state =
         version_ == 2 ? find_value("", "cgroup.events") : find_value("freezer", "freezer.state");
     if (state && (version_ == 2 ? state->find(wanted) != std::string::npos : *state == wanted))
       return {};
     if (Clock::now() >= deadline)
       return make_error(ErrorCode::kTimeout, "freeze control group", name_);
-    std::this_thread::sleep_for(milliseconds(1));
+    std::this_thread::sleep_for(pause);
   }
 }
 

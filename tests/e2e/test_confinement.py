@@ -72,7 +72,10 @@ class Weakened(PonsTestCase):
 
     def examine(self, step):
         binary = self.copy_program(f"{WEAKENED_DIR}/pons_without_{step}")
-        return self.run_pons("doctor", "--json", "--state-dir", f"{self.directory}/state", binary=binary)
+        # Making a sandbox hides the spawner's memory as well, whatever was left out.
+        config = self.write_file("no-pool.yaml", "sandbox:\n  warm_min: 0\n")
+        arguments = ["doctor", "--json", "--config", config, "--state-dir", f"{self.directory}/state"]
+        return self.run_pons(*arguments, binary=binary)
 
     def assert_noticed(self, step):
         done = self.examine(step)
