@@ -146,14 +146,19 @@ void Pool::shrink() {
 Task<> Pool::keep_filled() {
   for (;;) {
     shrink();
+    TimePoint look_again = loop_.now() + kLookAgain;
     while (claims_ == 0 && building_ < PoolSize::kBuildsAtOnce && loop_.now() >= not_before_ &&
            has_room()) {
       Queue* queue = neediest();
       if (queue == nullptr) break;
+      if (!queue->entries.empty() && loop_.now() < quiet_until_) {
+        look_again = quiet_until_;
+        break;
+      }
       tasks_.spawn(build_one(queue->spec));
     }
     changed_.reset();
-    co_await changed_.wait(not_before_ > loop_.now() ? not_before_ : loop_.now() + kLookAgain);
+    co_await changed_.wait(not_before_ > loop_.now() ? not_before_ : look_again);
   }
 }
 

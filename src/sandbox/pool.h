@@ -37,12 +37,16 @@ class Pool {
   void drain(const std::vector<spawner::Digest>& template_layers);
   void stop();
 
-  // Builds wait while a claim is being served.
+  // Builds wait while a claim is being served, and while its first command most likely starts,
+  // unless none is left.
+  static constexpr Duration kQuietAfterClaim = std::chrono::milliseconds(5);
   struct ClaimInProgress {
     explicit ClaimInProgress(Pool& pool) : pool_(pool) { ++pool_.claims_; }
     ClaimInProgress(const ClaimInProgress&) = delete;
     ~ClaimInProgress() {
-      if (--pool_.claims_ == 0) pool_.changed_.set();
+      if (--pool_.claims_ > 0) return;
+      pool_.quiet_until_ = pool_.loop_.now() + kQuietAfterClaim;
+      pool_.changed_.set();
     }
     Pool& pool_;
   };
@@ -77,6 +81,7 @@ class Pool {
   int building_ = 0;
   int failures_ = 0;
   TimePoint not_before_{};
+  TimePoint quiet_until_{};
   linux::Event changed_;
   linux::TaskGroup tasks_;  // last: its tasks use all of the above
 };
