@@ -17,13 +17,6 @@ bool same_bytes(const spawner::SandboxLimits& a, const spawner::SandboxLimits& b
   return spawner::bytes_of(a) == spawner::bytes_of(b);
 }
 
-void set_create(spawner::Create& create, const SandboxSpec& spec) {
-  create.flags = spec.flags;
-  create.template_layer_count = static_cast<std::uint32_t>(spec.template_layers.size());
-  std::ranges::copy(spec.template_layers, create.template_layers.begin());
-  create.limits = spec.limits;
-}
-
 }  // namespace
 
 bool same_spec(const SandboxSpec& a, const SandboxSpec& b) {
@@ -54,6 +47,13 @@ void set_layers(spawner::View& view, std::uint32_t upper, const Layers& layers) 
   view.upper = upper;
   view.layer_count = static_cast<std::uint32_t>(layers.size());
   std::ranges::copy(layers, view.layers.begin());
+}
+
+void set_create(spawner::Create& create, const SandboxSpec& spec) {
+  create.flags = spec.flags;
+  create.template_layer_count = static_cast<std::uint32_t>(spec.template_layers.size());
+  std::ranges::copy(spec.template_layers, create.template_layers.begin());
+  create.limits = spec.limits;
 }
 
 std::uint64_t make_key() {

@@ -24,6 +24,7 @@ bool can_become(const SandboxSpec& have, const SandboxSpec& want, bool disk_is_d
 
 spawner::Request spawner_request(spawner::RequestKind kind, std::uint64_t key);
 void set_layers(spawner::View& view, std::uint32_t upper, const Layers& layers);
+void set_create(spawner::Create& create, const SandboxSpec& spec);
 std::uint64_t make_key();
 
 // What is asked of the spawner, in the words of this folder.
