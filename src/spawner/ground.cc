@@ -62,7 +62,11 @@ Result<UniqueFd> create_user_namespace(const linux::IdMap& map) {
   if (pid == 0) {
     // The spawner hides its memory, a copy of which this is, and /proc hides such processes.
     prctl(PR_SET_DUMPABLE, 1);
-    [[maybe_unused]] const ssize_t told = write(visible.write_end.get(), "", 1);
+    // A spawner that is killed meanwhile leaves nobody waiting: not from now on, and one that died
+    // before reads no more.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    visible.read_end.reset();
+    if (write(visible.write_end.get(), "", 1) != 1) _exit(0);
     for (;;) pause();
   }
   const Holder holder(static_cast<pid_t>(pid));

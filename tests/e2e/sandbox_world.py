@@ -4,6 +4,7 @@ import glob
 import http.client
 import json
 import os
+import time
 
 from pons_fixture import UnixConnection, process_state, read_text
 
@@ -111,6 +112,13 @@ def held(pons):
     counts["records"] = len(glob.glob(f"{pons.state_dir}/warden/sandboxes/*"))
     counts["kept"] = pons.role("spawner")["kept_descriptors"]
     return counts
+
+
+def settled(pons):
+    """held() once it stays the same: the spawner prepares namespaces in quiet moments."""
+    before = held(pons)
+    time.sleep(0.5)
+    return before if held(pons) == before else None
 
 
 def rss_bytes(pid):
