@@ -106,7 +106,9 @@ def held(pons):
     for role, pid in {**pons.role_pids(), "supervisor": pons.pid}.items():
         if role in ("warden", "spawner", "supervisor"):
             counts[f"{role} descriptors"] = len(os.listdir(f"/proc/{pid}/fd"))
-            counts[f"{role} mounts"] = len(read_text(f"/proc/{pid}/mountinfo").splitlines())
+            # Only the spawner has a table of its own: in the host's, others mount and unmount.
+            mounts = read_text(f"/proc/{pid}/mountinfo").splitlines()
+            counts[f"{role} mounts"] = sum(role == "spawner" or pons.state_dir in line for line in mounts)
     counts["groups"] = len(groups(pons))
     counts["cell sockets"] = len(glob.glob(f"{pons.state_dir}/spawner/cells/*"))
     counts["records"] = len(glob.glob(f"{pons.state_dir}/warden/sandboxes/*"))
