@@ -24,7 +24,8 @@ struct Job {
   linux::Event finished;  // `result` is set, or the sandbox is gone
   std::optional<JobInfo> result;
   bool finishing = false;
-  bool killed = false;  // by a caller: then SIGKILL is no sign of lacking memory
+  bool killed = false;                 // by a caller: then SIGKILL is no sign of lacking memory
+  std::uint64_t oom_kills_before = 0;  // of the sandbox, when the job began
   bool input_begun = false;
   std::optional<std::uint64_t> input_offset;  // unknown after a restart of the warden
   Lock input_lock;
@@ -44,9 +45,10 @@ struct Sandbox {
   std::map<std::string, std::shared_ptr<Job>, std::less<>> jobs;
   std::set<std::string, std::less<>> running;  // jobs last seen running
   int calls = 0;
+  bool looked_after = false;  // by the clock, at this moment
   TimePoint used{};
   std::int64_t used_unix_ms = 0;
-  std::uint64_t oom_kills_seen = 0;
+  std::uint64_t oom_kills_seen = 0;  // the latest count
 };
 
 // The use of one sandbox by one call. Keeps it from being idle, and alive in memory.
@@ -136,6 +138,7 @@ class Fleet {
 
   Task<> keep_time();
   Task<> look_after(std::shared_ptr<Sandbox> sandbox);
+  Task<> look_after_aside(std::shared_ptr<Sandbox> sandbox);
   TimePoint next_look(const Sandbox& sandbox) const;
   Task<Result<bool>> is_idle(std::shared_ptr<Sandbox> sandbox);
   Task<> freeze_idle(std::shared_ptr<Sandbox> sandbox);

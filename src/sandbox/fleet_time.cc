@@ -32,17 +32,30 @@ TimePoint Fleet::next_look(const Sandbox& sandbox) const {
 
 Task<> Fleet::keep_time() {
   for (;;) {
+    timers_changed_.reset();
     TimePoint next = kNever;
     for (const auto& sandbox : all()) {
+      // The end of a look is told.
+      if (sandbox->gone.is_set() || sandbox->looked_after) continue;
       const TimePoint due = next_look(*sandbox);
-      if (due <= loop_.now() && !sandbox->gone.is_set()) co_await look_after(sandbox);
-      if (!sandbox->gone.is_set())
-        next = std::min(next, std::max(next_look(*sandbox), loop_.now()));
+      if (due > loop_.now()) {
+        next = std::min(next, due);
+        continue;
+      }
+      sandbox->looked_after = true;
+      tasks_.spawn(look_after_aside(sandbox));
     }
-    timers_changed_.reset();
-    co_await timers_changed_.wait(next == kNever ? kNever
-                                                 : std::max(next, loop_.now() + kBetweenLooks));
+    co_await timers_changed_.wait(next);
   }
+}
+
+// Side by side: a cell that does not answer delays no other sandbox.
+Task<> Fleet::look_after_aside(std::shared_ptr<Sandbox> sandbox) {
+  co_await look_after(sandbox);
+  // What could not be done now is not tried again at once.
+  co_await loop_.sleep_for(kBetweenLooks);
+  sandbox->looked_after = false;
+  timers_changed_.set();
 }
 
 Task<> Fleet::look_after(std::shared_ptr<Sandbox> sandbox) {

@@ -30,20 +30,22 @@ bool looks_killed(const cell::JobState& state) {
          (state.ended == cell::Ended::kExit && state.code == kShellKilled);
 }
 
-// True when the kernel ended a process of the sandbox for lack of memory since it was last asked.
-Task<bool> lacked_memory(Fleet& fleet, std::shared_ptr<Sandbox> sandbox) {
+// True when the kernel ended a process of the sandbox for lack of memory since the job began.
+Task<bool> lacked_memory(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, std::uint64_t before) {
   const auto usage = co_await fleet.spawning().call(
       spawner_request(spawner::RequestKind::kUsage, sandbox->record.key), std::chrono::seconds(5));
   if (!usage) co_return false;
   const std::uint64_t kills = usage->reply.values[spawner::kOomKills];
   if (kills == ~0ULL) co_return false;
-  co_return kills > std::exchange(sandbox->oom_kills_seen, kills);
+  sandbox->oom_kills_seen = std::max(sandbox->oom_kills_seen, kills);
+  co_return kills > before;
 }
 
 Task<> settle(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, cell::JobState state,
               std::shared_ptr<Job> job) {
   JobInfo info = job_info(state);
-  if (looks_killed(state) && !job->killed && co_await lacked_memory(fleet, sandbox)) {
+  if (looks_killed(state) && !job->killed &&
+      co_await lacked_memory(fleet, sandbox, job->oom_kills_before)) {
     info.outcome = Outcome::kOutOfMemory;
     info.note =
         fmt::format("out of memory: the limit is {} bytes", sandbox->record.limits.memory_bytes);
@@ -54,8 +56,11 @@ Task<> settle(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, cell::JobState sta
     sandbox->record.transactions.erase(info.id);
     fleet.save(*sandbox);
   }
+  const bool failed = info.outcome != Outcome::kExit || info.code != 0;
   job->result = std::move(info);
   job->finished.set();
+  // Its children may have been killed in its place: that is not to be held against a later job.
+  if (failed && !looks_killed(state)) (void)co_await lacked_memory(fleet, sandbox, 0);
 }
 
 }  // namespace
@@ -105,7 +110,12 @@ JobInfo job_info(const cell::JobState& state) {
 
 std::shared_ptr<Job> ensure_job(Fleet& fleet, Sandbox& sandbox, std::string_view name) {
   auto& job = sandbox.jobs[std::string(name)];
-  if (job == nullptr) job = std::make_shared<Job>(fleet.loop());
+  if (job == nullptr) {
+    job = std::make_shared<Job>(fleet.loop());
+    // Every kill is counted when a job ends by it, so this is the count at the job's beginning; a
+    // kill that no job died of may be added to the next one that is killed.
+    job->oom_kills_before = sandbox.oom_kills_seen;
+  }
   return job;
 }
 

@@ -28,6 +28,7 @@ Task<Result<void>> switch_view(Fleet& fleet, Sandbox& sandbox, Layers below, Sea
   // A number is never used twice, even when the spawner's answer is lost.
   const std::uint32_t upper = view.next++;
   auto request = spawner_request(spawner::RequestKind::kSwitchView, sandbox.record.key);
+  // The spawner remembers no template: the new view stands on the layers that are named here.
   set_spec(request.create, sandbox.record.spec);
   set_layers(request.view, upper, below);
   request.view.must_seal = seal == Seal::kMust ? 1 : 0;
@@ -167,11 +168,9 @@ Task<> end_transaction(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, PendingTr
     info.rolled_back = back.has_value();
     if (!back) info.note = "the changes are still there: " + back.error().describe();
   }
-  // The checkpoint is forgotten only when it was not needed or has done its work.
-  if (keep || info.rolled_back) {
-    const auto forgotten = co_await commit_checkpoint(fleet, sandbox, pending.checkpoint);
-    if (!forgotten) LOG_WARN("a checkpoint stays", {"error", forgotten.error()});
-  }
+  // Nobody can name it: one that stayed after a failed rollback would hold its layers for ever.
+  const auto forgotten = co_await commit_checkpoint(fleet, sandbox, pending.checkpoint);
+  if (!forgotten) LOG_WARN("a checkpoint stays", {"error", forgotten.error()});
 }
 
 }  // namespace pons::sandbox

@@ -64,7 +64,7 @@ Result<UniqueFd> create_user_namespace(const linux::IdMap& map) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != spawner) _exit(1);
     // The spawner hides its memory, a copy of which this is, and /proc hides such processes.
     prctl(PR_SET_DUMPABLE, 1);
-    [[maybe_unused]] const ssize_t told = write(visible.write_end.get(), "", 1);
+    if (write(visible.write_end.get(), "", 1) != 1) _exit(0);
     for (;;) pause();
   }
   const Holder holder(static_cast<pid_t>(pid));

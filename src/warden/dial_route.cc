@@ -1,3 +1,5 @@
+#include <sys/socket.h>
+
 #include <array>
 
 #include "pons/base/text.h"
@@ -54,6 +56,13 @@ Task<> carry(linux::Loop& loop, http::WebSocket& socket, http::Transport& inside
   co_await over.wait(kNever);
 }
 
+// A service that answered and closed at once has hung up by now, and was reached.
+int connect_error(int fd) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
 Task<Result<void>> dial(Provider& provider, http::Exchange& exchange, Words words) {
   const auto port = parse_decimal(words[1]);
   if (!port || *port == 0 || *port > 65'535)
@@ -64,7 +73,7 @@ Task<Result<void>> dial(Provider& provider, http::Exchange& exchange, Words word
   // Nothing is promised to the client before the connection stands.
   if (co_await inside->watch().writable(loop.now() + kConnectTime) == linux::Wait::kTimeout)
     co_return make_error(ErrorCode::kTimeout, "dial", "nobody accepts at this port");
-  if (inside->watch().hung_up())
+  if (connect_error(inside->fd()) != 0)
     co_return make_error(ErrorCode::kUnavailable, "dial", "nobody listens at this port");
   auto socket = co_await exchange.accept_websocket();
   if (!socket) co_return {};  // the client was told why

@@ -59,28 +59,13 @@ def zombies_of(parent):
     ]
 
 
-def sandbox_cgroups(state_dir):
-    """Control groups of the sandboxes that a Pons on this state directory made."""
+def pons_cgroups(state_dir):
+    """Of the Pons on this state directory: others may run on the same host."""
     try:
         instance = read_text(f"{state_dir}/spawner/instance").strip()
     except OSError:
-        return []  # its spawner never came that far
-    return glob.glob(f"/sys/fs/cgroup/**/pons-{instance}-*", recursive=True)
-
-
-def end_sandboxes(state_dir):
-    """What the next start on the same state directory would do, for one that never comes."""
-    def end():
-        for group in sandbox_cgroups(state_dir):
-            try:
-                for pid in read_text(f"{group}/cgroup.procs").split():
-                    os.kill(int(pid), signal.SIGKILL)
-                os.rmdir(group)
-            except OSError:
-                pass  # still dying: once more
-        return not sandbox_cgroups(state_dir)
-
-    wait_for(end, "the sandboxes of a killed Pons end")
+        return set()
+    return {path for path in glob.glob(f"/sys/fs/cgroup/**/pons-{instance}-*", recursive=True) if os.path.isdir(path)}
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -238,7 +223,7 @@ class Instance:
         self.case.assertNotIn(self.state_dir, read_text("/proc/self/mountinfo"), "a mount is left")
         self.case.assertNotIn(self.state_dir, read_text("/proc/net/unix"), "a socket is left")
         self.case.assertEqual(glob.glob(f"{self.state_dir}/run/*.sock"), [], "socket files are left")
-        self.case.assertEqual(sandbox_cgroups(self.state_dir), [], "a control group is left")
+        self.case.assertEqual(pons_cgroups(self.state_dir), set(), "a control group is left")
         if hasattr(self, "address"):
             with self.case.assertRaises(ConnectionRefusedError):
                 socket.create_connection(self.address).close()
@@ -247,8 +232,28 @@ class Instance:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        self.end_sandboxes()
         wait_for(lambda: not self.processes(), "the roles of a killed supervisor end")
-        end_sandboxes(self.state_dir)
+
+
+    def end_sandboxes(self):
+        """Sandboxes outlive a killed supervisor until the next start, which a finished test does not make."""
+
+        def ended():
+            paths = sorted(pons_cgroups(self.state_dir))
+            for path in paths:
+                try:
+                    if "/freezer/" in path:
+                        with open(f"{path}/freezer.state", "w", encoding="ascii") as state:
+                            state.write("THAWED")
+                    for pid in map(int, read_text(f"{path}/cgroup.procs").split()):
+                        os.kill(pid, signal.SIGKILL)
+                    os.rmdir(path)
+                except OSError:
+                    continue
+            return not paths
+
+        wait_for(ended, "the sandboxes of a killed supervisor are gone")
 
 
 class PonsTestCase(unittest.TestCase):
