@@ -8,7 +8,7 @@ import sys
 import uuid
 
 from pons_fixture import WEAKENED_DIR, PonsTestCase, process_state, read_text, wait_for
-from warden_client import Warden
+from warden_client import Warden, end_orderly
 
 ATTACKS = os.environ["PONS_ATTACKS"]
 INSIDE = "/tmp/attacks"
@@ -63,6 +63,12 @@ class EscapeTestCase(PonsTestCase):
             "OTHER_KEY": str(self.other_key),
         }
         self.listeners = (abstract, port)
+
+    def start(self, *arguments, **options):
+        """Ends in good order, so that its sandboxes go with it."""
+        pons = super().start(*arguments, **options)
+        self.addCleanup(end_orderly, pons)
+        return pons
 
     def end_host_process(self):
         self.host_process.stdin.close()
@@ -138,7 +144,7 @@ class Attacks(EscapeTestCase):
             self.assertEqual(alive.output, b"alive\n", f"the sandbox did not survive the attacks of {user}: {alive}")
         self.assert_host_unharmed(before)
         self.assertTrue(all(role["restarts"] == 0 for role in pons.status()["roles"]))
-        self.assertEqual(pons.stop(), 0)
+        self.assertEqual(end_orderly(pons), 0)
 
     def test_nobody_types_into_the_terminal_of_another(self):
         sandbox = self.armed_sandbox(Warden(self.start()))
@@ -214,7 +220,7 @@ class Weakened(EscapeTestCase):
         through = {}
         for name in NOTICED_BY[protection]:
             through.update(self.attack(sandbox, "root", name))
-        pons.destroy()
+        end_orderly(pons)
         return {name for name, what in through.items() if what}
 
 

@@ -3,7 +3,7 @@
 import os
 
 from pons_fixture import LONG, PonsTestCase, process_state, wait_for
-from warden_client import Refused, Warden, as_bytes
+from warden_client import Refused, Warden, as_bytes, end_orderly
 
 MEBIBYTE = 1 << 20
 FLOOD_BYTES = (10 << 30) if LONG else (1 << 30)
@@ -15,6 +15,7 @@ class LimitsTestCase(PonsTestCase):
     def setUp(self):
         super().setUp()
         self.pons = self.start()
+        self.addCleanup(end_orderly, self.pons)
         self.warden = Warden(self.pons)
 
     def sandbox(self, **limits):

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import signal
 import urllib.parse
 
 from pons_fixture import PATIENCE_SECONDS, UnixConnection
@@ -21,6 +22,13 @@ class Refused(AssertionError):
 def as_bytes(value):
     """Text of the wire: a string, or {"base64": …} when it is no UTF-8."""
     return base64.b64decode(value["base64"]) if isinstance(value, dict) else value.encode()
+
+
+def end_orderly(instance):
+    """The exit code. A Pons that is killed leaves its sandboxes to the next one; this one has none."""
+    if instance.process.poll() is None:
+        instance.signal(signal.SIGTERM)
+    return instance.wait_until_ended()
 
 
 class Job:
