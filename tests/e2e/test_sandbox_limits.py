@@ -206,9 +206,15 @@ class Files(LimitsTestCase):
         for path in ("/tmp/pipe", "/tmp/loop", "/tmp", "/nothing"):
             with self.assertRaises(Refused, msg=path):
                 sandbox.read(path, user="root")
-        for path in ("/tmp/pipe", "/tmp/loop", "/proc/sys/kernel/hostname", "/usr/x"):
+        for path in ("/proc/sys/kernel/hostname", "/usr/x", "/dev/null"):
             with self.assertRaises(Refused, msg=path):
                 sandbox.write(path, b"x", user="root")
+        with self.assertRaises(Refused):
+            sandbox.write("/tmp/pipe", b"x", user="root", append="true")
+        # A new file takes the place of whatever has its name.
+        for path in ("/tmp/pipe", "/tmp/zero"):
+            sandbox.write(path, b"x", user="root")
+            self.assertEqual(sandbox.stat(path, user="root")["kind"], "file")
         self.assert_alive(sandbox)
 
     def test_files_of_another_user_are_as_closed_as_inside(self):

@@ -61,7 +61,10 @@ class Warden:
     def raw(self, method, target, body=None, seconds=PATIENCE_SECONDS):
         connection = self.connection(seconds)
         try:
-            connection.request(method, target, body=body)
+            try:
+                connection.request(method, target, body=body)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # an answer that came before the end of the body can still be read
             response = connection.getresponse()
             return response.status, response.read()
         finally:

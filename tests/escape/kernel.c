@@ -147,7 +147,9 @@ static const char* watching_all(void) {
 
 static const char* clone3_(void) {
   errno = 0;
-  if (syscall(SYS_clone3, zeros, 88) >= 0) return "a process";
+  const long child = syscall(SYS_clone3, zeros, 88);
+  if (child == 0) _exit(0);
+  if (child > 0) return "a process";
   return errno == ENOSYS ? NULL : broken("errno %d: a library does not fall back to clone", errno);
 }
 
