@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "pons/base/check.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
 
@@ -62,17 +63,37 @@ class FilesystemContext {
   std::string type_;
 };
 
-// Layers are named by descriptor: fsconfig takes at most 255 bytes, older kernels refuse commas,
-// and a colon would end a path. The descriptors are needed until the filesystem exists.
+// Layers are named by descriptor, relative to /proc/self/fd: fsconfig takes at most 255 bytes,
+// older kernels refuse commas, and a colon would end a path. The descriptors, and the working
+// directory they are relative to, are needed until the filesystem exists.
 class LayerNames {
  public:
+  static Result<LayerNames> create() {
+    LayerNames names;
+    names.home_ = TRY(open_file(".", O_PATH | O_DIRECTORY));
+    return names;
+  }
+  LayerNames(LayerNames&&) noexcept = default;
+  LayerNames& operator=(LayerNames&&) = delete;
+  ~LayerNames() {
+    if (home_ && entered_) CHECK(fchdir(home_.get()) == 0);
+  }
+
   Result<std::string> add(const std::string& path) {
     opened_.push_back(TRY(open_file(path, O_PATH | O_DIRECTORY)));
-    return fmt::format("/proc/self/fd/{}", opened_.back().get());
+    return std::to_string(opened_.back().get());
+  }
+  Result<void> enter() {
+    if (chdir("/proc/self/fd") != 0) return os_error("enter list of descriptors");
+    entered_ = true;
+    return {};
   }
 
  private:
+  LayerNames() = default;
   std::vector<UniqueFd> opened_;
+  UniqueFd home_;
+  bool entered_ = false;
 };
 
 Result<void> set_lower_layers(FilesystemContext& context, const std::vector<std::string>& names,
@@ -111,9 +132,12 @@ Result<DetachedMount> DetachedMount::overlay(const OverlayLayers& layers, LayerS
   if (layers.lower.size() < (writable ? 1U : 2U) || writable == layers.work.empty())
     return make_error(ErrorCode::kInvalid, "create overlay",
                       "needs upper, work and a lower layer, or two lower layers alone");
-  LayerNames layer_names;
+  LayerNames layer_names = TRY(LayerNames::create());
   std::vector<std::string> lower;
   for (const std::string& path : layers.lower) lower.push_back(TRY(layer_names.add(path)));
+  const std::string upper = writable ? TRY(layer_names.add(layers.upper)) : "";
+  const std::string work = writable ? TRY(layer_names.add(layers.work)) : "";
+  TRY_VOID(layer_names.enter());
 
   FilesystemContext context = TRY(FilesystemContext::open("overlay"));
   auto set = set_lower_layers(context, lower, syntax);
@@ -123,8 +147,6 @@ Result<DetachedMount> DetachedMount::overlay(const OverlayLayers& layers, LayerS
   }
   TRY_VOID(std::move(set));
   if (writable) {
-    const std::string upper = TRY(layer_names.add(layers.upper));
-    const std::string work = TRY(layer_names.add(layers.work));
     TRY_VOID(context.set("upperdir", upper));
     TRY_VOID(context.set("workdir", work));
   }

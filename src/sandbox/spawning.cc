@@ -17,13 +17,6 @@ bool same_bytes(const spawner::SandboxLimits& a, const spawner::SandboxLimits& b
   return spawner::bytes_of(a) == spawner::bytes_of(b);
 }
 
-void set_create(spawner::Create& create, const SandboxSpec& spec) {
-  create.flags = spec.flags;
-  create.template_layer_count = static_cast<std::uint32_t>(spec.template_layers.size());
-  std::ranges::copy(spec.template_layers, create.template_layers.begin());
-  create.limits = spec.limits;
-}
-
 }  // namespace
 
 bool same_spec(const SandboxSpec& a, const SandboxSpec& b) {
@@ -49,6 +42,13 @@ spawner::Request spawner_request(spawner::RequestKind kind, std::uint64_t key) {
   return request;
 }
 
+void set_spec(spawner::Create& create, const SandboxSpec& spec) {
+  create.flags = spec.flags;
+  create.template_layer_count = static_cast<std::uint32_t>(spec.template_layers.size());
+  std::ranges::copy(spec.template_layers, create.template_layers.begin());
+  create.limits = spec.limits;
+}
+
 void set_layers(spawner::View& view, std::uint32_t upper, const Layers& layers) {
   CHECK(layers.size() <= spawner::kOwnLayersMax);
   view.upper = upper;
@@ -68,7 +68,7 @@ Task<Result<spawner::SpawnerReply>> Spawning::call(spawner::Request request, Dur
 
 Task<Result<Spawning::Built>> Spawning::build(SandboxSpec spec, std::uint64_t key, Layers below) {
   auto request = spawner_request(spawner::RequestKind::kCreate, key);
-  set_create(request.create, spec);
+  set_spec(request.create, spec);
   set_layers(request.view, 1, below);
   auto reply = co_await client_.call(request, std::chrono::seconds(10));
   if (!reply || reply->descriptors.size() != 1) {

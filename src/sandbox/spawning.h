@@ -23,6 +23,7 @@ bool same_spec(const SandboxSpec& a, const SandboxSpec& b);
 bool can_become(const SandboxSpec& have, const SandboxSpec& want, bool disk_is_derived);
 
 spawner::Request spawner_request(spawner::RequestKind kind, std::uint64_t key);
+void set_spec(spawner::Create& create, const SandboxSpec& spec);
 void set_layers(spawner::View& view, std::uint32_t upper, const Layers& layers);
 std::uint64_t make_key();
 

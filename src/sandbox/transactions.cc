@@ -28,6 +28,7 @@ Task<Result<void>> switch_view(Fleet& fleet, Sandbox& sandbox, Layers below, Sea
   // A number is never used twice, even when the spawner's answer is lost.
   const std::uint32_t upper = view.next++;
   auto request = spawner_request(spawner::RequestKind::kSwitchView, sandbox.record.key);
+  set_spec(request.create, sandbox.record.spec);
   set_layers(request.view, upper, below);
   request.view.must_seal = seal == Seal::kMust ? 1 : 0;
   auto reply = co_await fleet.spawning().call(request, kSwitchTime);
@@ -72,7 +73,12 @@ Task<> merge(Fleet& fleet, Sandbox& sandbox) {
   if (run.empty()) co_return;
   const std::uint32_t into = view.next++;
   auto request = spawner_request(spawner::RequestKind::kMergeLayers, sandbox.record.key);
-  set_layers(request.view, into, run);
+  // The layers below tell which marks of deleted files still hide something.
+  Layers stack(std::ranges::search(view.layers, run).begin(), view.layers.end());
+  stack.resize(std::min(stack.size(), spawner::kOwnLayersMax));
+  set_spec(request.create, sandbox.record.spec);
+  set_layers(request.view, into, stack);
+  request.argument = run.size();
   const auto merged = co_await fleet.spawning().call(request, kMergeTime);
   if (merged) {
     view.merged(run, into);

@@ -138,48 +138,63 @@ Result<UniqueFd> make_directory(int parent, const std::string& name) {
   return open_child(parent, name);
 }
 
-// `name` in several layers, topmost first, and a directory in the first of them.
+// The directories called `name` in several layers, topmost first. Nothing of the layers after one
+// that is opaque there, or holds something else by that name, can be seen.
 struct Stack {
   std::vector<UniqueFd> directories;
-  bool opaque = false;  // nothing below these can be seen
+  bool cut = false;
+
+  std::vector<int> descriptors() const {
+    std::vector<int> all;
+    for (const UniqueFd& directory : directories) all.push_back(directory.get());
+    return all;
+  }
 };
 
 Result<Stack> gather(const std::vector<int>& layers, std::size_t first, const std::string& name) {
   Stack stack;
-  for (std::size_t i = first; i < layers.size() && !stack.opaque; ++i) {
+  for (std::size_t i = first; i < layers.size() && !stack.cut; ++i) {
     const auto info = inspect(layers[i], name);
     if (!info && info.error().code == ErrorCode::kNotFound) continue;
     if (!info) return info.error();
     if (!S_ISDIR(info->st_mode)) {
-      stack.opaque = true;
+      stack.cut = true;
       break;
     }
     UniqueFd directory = TRY(open_child(layers[i], name));
     if (has_attribute(directory.get(), kRedirect))
       return os_error("merge layers", "a directory was moved", EOPNOTSUPP);
-    stack.opaque = is_opaque(directory.get());
+    stack.cut = is_opaque(directory.get());
     stack.directories.push_back(std::move(directory));
   }
   return stack;
 }
 
-Result<void> merge_into(const std::vector<int>& layers, int to, int depth);
+Result<void> merge_into(const std::vector<int>& layers, const std::vector<int>& below, int to,
+                        int depth);
 
-Result<void> merge_directory(Stack stack, int to, const std::string& name, int depth) {
+Result<void> merge_directory(const Stack& stack, const std::vector<int>& below, int to,
+                             const std::string& name, int depth) {
+  Stack under;
+  if (!stack.cut) under = TRY(gather(below, 0, name));
   const UniqueFd made = TRY(make_directory(to, name));
+  TRY_VOID(merge_into(stack.descriptors(), under.descriptors(), made.get(), depth + 1));
   const int top = stack.directories.front().get();
-  std::vector<int> below;
-  for (const UniqueFd& directory : stack.directories) below.push_back(directory.get());
-  TRY_VOID(merge_into(below, made.get(), depth + 1));
   TRY_VOID(copy_attributes(top, made.get()));
-  if (stack.opaque && fsetxattr(made.get(), kOpaque, "y", 1, 0) != 0)
+  if (stack.cut && fsetxattr(made.get(), kOpaque, "y", 1, 0) != 0)
     return os_error("mark directory opaque");
   struct stat info{};
   if (fstat(top, &info) != 0) return os_error("inspect directory");
   return dress(made.get(), info, {info.st_uid, info.st_gid});
 }
 
-Result<void> merge_into(const std::vector<int>& layers, int to, int depth) {
+bool is_in_any(const std::vector<int>& directories, const std::string& name) {
+  return std::ranges::any_of(directories,
+                             [&](int directory) { return inspect(directory, name).has_value(); });
+}
+
+Result<void> merge_into(const std::vector<int>& layers, const std::vector<int>& below, int to,
+                        int depth) {
   if (depth > kDepthMax) return os_error("merge layers", "directories lie too deep", EOPNOTSUPP);
   std::set<std::string, std::less<>> seen;
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -187,11 +202,14 @@ Result<void> merge_into(const std::vector<int>& layers, int to, int depth) {
       if (!seen.insert(name).second) continue;
       const struct stat info = TRY(inspect(layers[i], name));
       if (S_ISDIR(info.st_mode)) {
-        Stack stack = TRY(gather(layers, i, name));
-        TRY_VOID(merge_directory(std::move(stack), to, name, depth));
-      } else if (linkat(layers[i], name.c_str(), to, name.c_str(), 0) != 0) {
-        return os_error("link file");
+        const Stack stack = TRY(gather(layers, i, name));
+        TRY_VOID(merge_directory(stack, below, to, name, depth));
+        continue;
       }
+      // A whiteout that hides nothing would be seen: the kernel looks for them only in directories
+      // that it puts together from several layers.
+      if (is_whiteout(info) && !is_in_any(below, name)) continue;
+      if (linkat(layers[i], name.c_str(), to, name.c_str(), 0) != 0) return os_error("link file");
     }
   }
   return {};
@@ -216,7 +234,8 @@ Result<void> copy_bytes(int from, int to) {
 
 class Copier {
  public:
-  Copier(int root, std::uint32_t first_id) : root_(root), first_id_(first_id) {}
+  Copier(int root, std::uint32_t from_id, std::uint32_t to_id)
+      : root_(root), from_id_(from_id), to_id_(to_id) {}
 
   Result<void> copy_directory(int from, int to, const std::string& path, int depth) {
     if (depth > kDepthMax) return os_error("copy layer", "directories lie too deep", ENAMETOOLONG);
@@ -230,12 +249,10 @@ class Copier {
 
  private:
   // Ids from outside of the sandbox's range can only be the overlay's own root.
-  std::uint32_t relative(std::uint32_t id) const {
-    return id >= first_id_ && id - first_id_ < kIdsPerSandbox ? id - first_id_ : 0;
+  std::uint32_t moved(std::uint32_t id) const {
+    return to_id_ + (id >= from_id_ && id - from_id_ < kIdsPerSandbox ? id - from_id_ : 0);
   }
-  Owner owner_of(const struct stat& info) const {
-    return {relative(info.st_uid), relative(info.st_gid)};
-  }
+  Owner owner_of(const struct stat& info) const { return {moved(info.st_uid), moved(info.st_gid)}; }
 
   Result<void> copy_entry(int from, int to, const std::string& name, const std::string& path,
                           int depth) {
@@ -284,7 +301,8 @@ class Copier {
   }
 
   int root_;
-  std::uint32_t first_id_;
+  std::uint32_t from_id_;
+  std::uint32_t to_id_;
   std::map<ino_t, std::string> linked_;
 };
 
@@ -303,15 +321,15 @@ Result<void> remove_tree(int directory, const std::string& name) {
   return {};
 }
 
-Result<void> merge_layers(const std::vector<int>& layers, int to) {
-  TRY_VOID(merge_into(layers, to, 0));
+Result<void> merge_layers(const std::vector<int>& layers, const std::vector<int>& below, int to) {
+  TRY_VOID(merge_into(layers, below, to, 0));
   struct stat info{};
   if (fstat(layers.front(), &info) != 0) return os_error("inspect layer");
   return dress(to, info, {info.st_uid, info.st_gid});
 }
 
-Result<void> copy_layer(int layer, int to, std::uint32_t first_id) {
-  return Copier(to, first_id).copy_directory(layer, to, "", 0);
+Result<void> copy_layer(int layer, int to, std::uint32_t from_id, std::uint32_t to_id) {
+  return Copier(to, from_id, to_id).copy_directory(layer, to, "", 0);
 }
 
 }  // namespace pons::spawner

@@ -16,12 +16,12 @@ namespace pons::spawner {
 Result<void> remove_tree(int directory, const std::string& name);
 
 // Makes in `to` (an empty directory of the same file system) what an overlay of `layers`, topmost
-// first, shows over whatever lies below them. Files are linked, not copied. EOPNOTSUPP when a layer
-// holds a directory that was moved: its other half is known only to the layers below.
-Result<void> merge_layers(const std::vector<int>& layers, int to);
+// first, shows over the layers `below` them. Files are linked, not copied. EOPNOTSUPP when one of
+// all these holds a directory that was moved: a path then means different things in each.
+Result<void> merge_layers(const std::vector<int>& layers, const std::vector<int>& below, int to);
 
-// Copies one layer out of a sandbox: owners become relative to `first_id`; whiteouts and opaque
-// marks stay.
-Result<void> copy_layer(int layer, int to, std::uint32_t first_id);
+// Copies one layer out of a sandbox: owners are moved from the range of ids that begins at
+// `from_id` to the one at `to_id`; whiteouts and opaque marks stay.
+Result<void> copy_layer(int layer, int to, std::uint32_t from_id, std::uint32_t to_id);
 
 }  // namespace pons::spawner

@@ -131,10 +131,11 @@ std::uint64_t read_pressure(int group, const char* file) {
 Sandboxes::Sandboxes(roles::Keeper& keeper, Grounds grounds, StagedTrees trees)
     : keeper_(keeper), grounds_(std::move(grounds)), trees_(std::move(trees)) {}
 
-Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper) {
-  for (const char* name : {"cells", "layers", "root"}) TRY_VOID(make_directory(name));
+Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper, LayerMounts layer_mounts) {
+  for (const char* name : {"cells", "layers", "root", "stores"}) TRY_VOID(make_directory(name));
   Sandboxes all(keeper, TRY(Grounds::create()), TRY(StagedTrees::build("stage")));
   all.group_prefix_ = fmt::format("pons-{}-", TRY(load_instance()));
+  all.layer_mounts_ = layer_mounts;
   all.filter_ = TRY(sandbox_filter(NestedUserNamespaces::kRefused));
   all.filter_with_nesting_ = TRY(sandbox_filter(NestedUserNamespaces::kAllowed));
   all.program_ = TRY(load_cell());
@@ -199,9 +200,13 @@ Result<void> Sandboxes::adopt_kept() {
       auto group = hierarchy_->adopt(group_prefix_ + name_of_key(key));
       if (group) sandbox.cgroup = std::move(*group);
     }
-    for (Borrowed& lender : sandbox.borrowed)
-      lender.mapped =
-          std::make_shared<const Store>(TRY(map_store(*lender.store, lender.slot, sandbox.slot)));
+    for (Borrowed& lender : sandbox.borrowed) {
+      auto mapped = map_store(*lender.store, lender.slot, sandbox.slot);
+      if (!mapped)
+        LOG_WARN("the files of this sandbox cannot be rolled back any more",
+                 {"sandbox", name_of_key(key)}, {"error", mapped.error()});
+      lender.mapped = mapped ? std::make_shared<const Store>(std::move(*mapped)) : lender.store;
+    }
   }
   // Deposits are made after a sandbox lives: one that is not complete died with the former process
   // in between, and so does what is left of it.
@@ -264,7 +269,8 @@ ViewSources Sandboxes::sources_of(const Sandbox& sandbox, const Create& create) 
           .store = *sandbox.store,
           .borrowed = sandbox.borrowed,
           .template_layers = template_layers(create),
-          .layer_directory = layer_directory_};
+          .layer_directory = layer_directory_,
+          .layer_mounts = layer_mounts_};
 }
 
 Outcome<std::vector<Borrowed>> Sandboxes::borrow(const Request& request, std::uint32_t slot) const {
@@ -287,11 +293,31 @@ Outcome<std::vector<Borrowed>> Sandboxes::borrow(const Request& request, std::ui
       }
     }
     if (!lender.store) return failure(Step::kStore, ENOENT);
-    lender.mapped = std::make_shared<const Store>(
-        STEP(Step::kStore, map_store(*lender.store, lender.slot, slot)));
+    lender.mapped = std::make_shared<const Store>(STEP(Step::kStore, lend(request, lender, slot)));
     lenders.push_back(std::move(lender));
   }
   return lenders;
+}
+
+Result<Store> Sandboxes::lend(const Request& request, const Borrowed& lender,
+                              std::uint32_t slot) const {
+  auto lent = map_store(*lender.store, lender.slot, slot);
+  if (layer_mounts_ == LayerMounts::kDetached) return lent;
+  if (!lent) {
+    std::vector<std::uint32_t> numbers;
+    for (const OwnLayer& layer : std::span(request.view.layers).first(request.view.layer_count))
+      if (layer.sandbox == lender.sandbox) numbers.push_back(layer.number);
+    lent = TRY(copy_store(*lender.store, numbers, request.create.limits, lender.slot, slot));
+  }
+  TRY_VOID(lent->attach(fmt::format("stores/{:016x}-{:016x}", request.sandbox, lender.sandbox)));
+  return lent;
+}
+
+Outcome<std::shared_ptr<const Store>> Sandboxes::create_store(const Request& request) const {
+  Store store = STEP(Step::kStore, Store::create_in_memory(request.create.limits));
+  if (layer_mounts_ == LayerMounts::kAttached)
+    STEP_VOID(Step::kStore, store.attach("stores/" + name_of_key(request.sandbox)));
+  return std::make_shared<const Store>(std::move(store));
 }
 
 // How a sandbox comes to be.
@@ -314,8 +340,7 @@ Outcome<Sandbox> Sandboxes::build(const Request& request, int listener) {
     sandbox.cgroup = STEP(
         Step::kCgroup,
         hierarchy_->create(group_prefix_ + name_of_key(sandbox.key), group_limits(create.limits)));
-  sandbox.store =
-      std::make_shared<const Store>(STEP(Step::kStore, Store::create_in_memory(create.limits)));
+  sandbox.store = PASS(create_store(request));
   sandbox.borrowed = PASS(borrow(request, ground.slot));
   ViewSources sources = sources_of(sandbox, create);
   sources.user_namespace = ground.user_namespace.get();
@@ -373,6 +398,7 @@ Outcome<UniqueFd> Sandboxes::connect(std::uint64_t key) const {
 // ---- living
 
 Outcome<> Sandboxes::switch_view(const Request& request) {
+  if (request.create.template_layer_count == 0) return failure(Step::kTemplateLayer, EINVAL);
   Sandbox& sandbox = sandboxes_.at(request.sandbox);
   const auto sources = sources_of(sandbox, request.create);
   auto view = PASS(build_view(request.view, sources, (request.create.flags & kAllowSudo) != 0));

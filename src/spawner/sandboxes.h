@@ -36,7 +36,8 @@ struct Sandbox {
 class Sandboxes {
  public:
   // Takes over what a former process of the spawner left alive, and removes what nobody knows.
-  static Result<Sandboxes> create(roles::Keeper& keeper);
+  static Result<Sandboxes> create(roles::Keeper& keeper,
+                                  LayerMounts layer_mounts = probe_layer_mounts());
 
   // A connection to the cell of the sandbox, which is made unless it exists.
   Outcome<linux::UniqueFd> create_sandbox(const Request& request);
@@ -66,6 +67,8 @@ class Sandboxes {
   void remove_leftovers();
   Outcome<Sandbox> build(const Request& request, int listener);
   Outcome<std::vector<Borrowed>> borrow(const Request& request, std::uint32_t slot) const;
+  Outcome<std::shared_ptr<const Store>> create_store(const Request& request) const;
+  Result<Store> lend(const Request& request, const Borrowed& lender, std::uint32_t slot) const;
   Result<void> deposit(const Sandbox& sandbox);
   ViewSources sources_of(const Sandbox& sandbox, const Create& create) const;
 
@@ -74,6 +77,7 @@ class Sandboxes {
   StagedTrees trees_;
   std::optional<linux::CgroupHierarchy> hierarchy_;
   std::string group_prefix_;
+  LayerMounts layer_mounts_ = LayerMounts::kDetached;
   std::optional<linux::SeccompFilter> filter_;
   std::optional<linux::SeccompFilter> filter_with_nesting_;
   linux::UniqueFd program_;

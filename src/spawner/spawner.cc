@@ -30,11 +30,23 @@ namespace {
 
 using linux::UniqueFd;
 
-// An answer, now or when something has ended.
-struct Answer {
-  Reply reply;
-  UniqueFd descriptor;
-};
+// The layers of a request, topmost first: those that sandboxes wrote, then the template's.
+Result<std::vector<UniqueFd>> open_stack(const Sandbox& sandbox, const Request& request,
+                                         const std::string& layer_directory) {
+  std::vector<UniqueFd> opened;
+  for (const OwnLayer& layer : std::span(request.view.layers).first(request.view.layer_count)) {
+    const Store* store = layer.sandbox == request.sandbox ? sandbox.store.get() : nullptr;
+    for (const Borrowed& lender : sandbox.borrowed)
+      if (lender.sandbox == layer.sandbox) store = lender.store.get();
+    if (store == nullptr) return os_error("open layer", "of another sandbox", ENOENT);
+    opened.push_back(TRY(store->open_layer(layer.number)));
+  }
+  const Create& create = request.create;
+  for (const Digest& digest : std::span(create.template_layers).first(create.template_layer_count))
+    opened.push_back(TRY(
+        linux::open_file(template_layer_path(digest, layer_directory), O_RDONLY | O_DIRECTORY)));
+  return opened;
+}
 
 class Spawner {
  public:
@@ -225,17 +237,15 @@ void Spawner::merge(const Request& request) {
   const Sandbox& sandbox = *sandboxes_.find(request.sandbox);
   const std::uint32_t owner = first_id_of(sandbox.slot);
   start_work(request, Step::kMerge, [&](int) -> Result<void> {
-    std::vector<UniqueFd> opened;
-    std::vector<int> layers;
-    for (const OwnLayer& layer : std::span(request.view.layers).first(request.view.layer_count)) {
-      if (layer.sandbox != request.sandbox)
-        return os_error("merge layers", "of another sandbox", EOPNOTSUPP);
-      opened.push_back(TRY(sandbox.store->open_layer(layer.number)));
-      layers.push_back(opened.back().get());
-    }
+    const auto opened = TRY(open_stack(sandbox, request, sandboxes_.layer_directory()));
+    const std::size_t count = std::min(request.argument, std::uint64_t{opened.size()});
+    std::vector<int> layers, below;
+    for (std::size_t i = 0; i < opened.size(); ++i)
+      (i < count ? layers : below).push_back(opened[i].get());
+    if (layers.empty()) return os_error("merge layers", "none", EINVAL);
     TRY_VOID(sandbox.store->add_layer(request.view.upper, owner));
     const UniqueFd merged = TRY(sandbox.store->open_layer(request.view.upper));
-    if (auto done = merge_layers(layers, merged.get()); !done) {
+    if (auto done = merge_layers(layers, below, merged.get()); !done) {
       const std::string aside = TRY(sandbox.store->discard_layer(request.view.upper));
       (void)remove_tree(sandbox.store->fd(), aside);
       return done.error();
@@ -260,7 +270,7 @@ void Spawner::snapshot(const Request& request) {
       const UniqueFd from = TRY(store->open_layer(layer.number));
       auto staged = TRY(layers.stage(lease));
       const UniqueFd to = TRY(linux::open_file(staged.get() + "/fs", O_RDONLY | O_DIRECTORY));
-      TRY_VOID(copy_layer(from.get(), to.get(), first_id_of(slot)));
+      TRY_VOID(copy_layer(from.get(), to.get(), first_id_of(slot), 0));
       const auto published = TRY(layers.publish(std::move(staged), "snapshot"));
       TRY_VOID(linux::write_all(results, published.digest));
     }

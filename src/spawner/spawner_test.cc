@@ -55,11 +55,34 @@ TEST(ProtocolTest, EveryChangedBitOfMagicAndVersionIsRefused) {
 
 TEST(ProtocolTest, OnlyKnownKindsAndStatusesPass) {
   for (unsigned kind = 0; kind <= 0xFFFF; ++kind)
-    EXPECT_EQ(parse_request(bytes_of(Request{.kind = static_cast<RequestKind>(kind)})).has_value(),
-              kind == 1 || kind == 2);
-  for (const std::uint32_t status : {0U, 1U, 2U, 0x80000000U, 0xFFFFFFFFU})
+    EXPECT_EQ(parse_request(bytes_of(Request{.kind = static_cast<RequestKind>(kind), .sandbox = 1}))
+                  .has_value(),
+              kind >= 1 && kind <= 15);
+  for (const std::uint32_t status : {0U, 3U, 4U, 0x80000000U, 0xFFFFFFFFU})
     EXPECT_EQ(parse_reply(bytes_of(Reply{.status = static_cast<Status>(status)})).has_value(),
-              status <= 1);
+              status <= 3);
+  EXPECT_FALSE(parse_reply(bytes_of(Reply{.step = Step::kCount})));
+}
+
+TEST(ProtocolTest, WhatConcernsASandboxNamesOne) {
+  for (const RequestKind kind : {RequestKind::kCreate, RequestKind::kDestroy, RequestKind::kDial})
+    EXPECT_FALSE(parse_request(bytes_of(Request{.kind = kind, .sandbox = 0})));
+  EXPECT_TRUE(parse_request(bytes_of(Request{.kind = RequestKind::kList, .sandbox = 0})));
+}
+
+TEST(ProtocolTest, ListsLongerThanTheirRoomAreRefused) {
+  Request request{.kind = RequestKind::kSwitchView, .sandbox = 1};
+  request.view.layer_count = kOwnLayersMax + 1;
+  EXPECT_FALSE(parse_request(bytes_of(request)));
+  request.view.layer_count = kOwnLayersMax;
+  EXPECT_TRUE(parse_request(bytes_of(request)));
+  request.create.template_layer_count = kTemplateLayersMax + 1;
+  EXPECT_FALSE(parse_request(bytes_of(request)));
+}
+
+TEST(ProtocolTest, EveryStepHasAName) {
+  for (std::uint32_t step = 0; step < static_cast<std::uint32_t>(Step::kCount); ++step)
+    EXPECT_STRNE(name_of(static_cast<Step>(step)), "unknown step") << step;
 }
 
 TEST(ProtocolTest, OnlyErrorsThatAKernelCanReportPass) {

@@ -39,6 +39,14 @@ Result<Store> Store::create_in_memory(const SandboxLimits& limits) {
   return Store(TRY(linux::duplicate(mount.fd())));
 }
 
+Result<void> Store::attach(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return os_error("show store", path);
+  if (move_mount(root_.get(), "", AT_FDCWD, path.c_str(), MOVE_MOUNT_F_EMPTY_PATH) != 0)
+    return os_error("show store", path);
+  place_ = linux::UniqueMount(path);
+  return {};
+}
+
 Result<void> Store::add_layer(std::uint32_t number, std::uint32_t owner) const {
   const std::string name = std::to_string(number);
   if (mkdirat(root_.get(), name.c_str(), 0711) != 0) {

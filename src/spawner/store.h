@@ -18,6 +18,10 @@ class Store {
   static Result<Store> create_in_memory(const SandboxLimits& limits);
   static Store adopt(linux::UniqueFd root) { return Store(std::move(root)); }
 
+  // Shows the store at a path of this process's mount namespace for as long as it lives: before
+  // Linux 6.15 nothing else can be a layer of an overlay.
+  Result<void> attach(const std::string& path);
+
   int fd() const { return root_.get(); }
   // Directories above a layer can be walked through by everyone: seen with a sandbox's ids, root's
   // own are nobody's, and no capability helps there.
@@ -32,6 +36,7 @@ class Store {
  private:
   explicit Store(linux::UniqueFd root) : root_(std::move(root)) {}
   linux::UniqueFd root_;
+  linux::UniqueMount place_;
 };
 
 }  // namespace pons::spawner

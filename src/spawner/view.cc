@@ -1,12 +1,14 @@
 #include "view.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "ground.h"
+#include "layer_tree.h"
 #include "pons/spawner/left_out.h"
 
 namespace pons::spawner {
@@ -17,16 +19,9 @@ using linux::DetachedMount;
 using linux::MountScope;
 using linux::UniqueFd;
 
-std::string directory_of(const Digest& digest, const std::string& layer_directory) {
-  if (is_host_layer(digest)) return layer_directory + "/host/fs";
-  std::string name;
-  for (const std::uint8_t byte : digest.bytes) name += fmt::format("{:02x}", byte);
-  return fmt::format("{}/{}/fs", layer_directory, name);
-}
-
 // Owners of the template's files become the sandbox's own root and users.
 Result<DetachedMount> open_template_layer(const Digest& digest, const ViewSources& sources) {
-  auto mount = TRY(DetachedMount::clone_tree(directory_of(digest, sources.layer_directory),
+  auto mount = TRY(DetachedMount::clone_tree(template_layer_path(digest, sources.layer_directory),
                                              MountScope::kOneMount));
   TRY_VOID(
       mount.set_attributes({.read_only = true, .idmap_user_namespace_fd = sources.user_namespace}));
@@ -44,11 +39,41 @@ std::string path_of(int fd) {
   return fmt::format("/proc/self/fd/{}", fd);
 }
 
+// Template layers as overlayfs takes them, until the overlay has made its own copies.
+class TemplateLayers {
+ public:
+  explicit TemplateLayers(LayerMounts mounts) : mounts_(mounts) {}
+
+  Result<std::string> add(DetachedMount mount) {
+    if (mounts_ == LayerMounts::kDetached) {
+      detached_.push_back(std::move(mount));
+      return path_of(detached_.back().fd());
+    }
+    std::string place = fmt::format("layer-{}", attached_.size());
+    if (mkdir(place.c_str(), 0700) != 0 && errno != EEXIST) return os_error("show layer", place);
+    TRY_VOID(std::move(mount).attach(AT_FDCWD, place));
+    attached_.emplace_back(place);
+    return place;
+  }
+
+ private:
+  LayerMounts mounts_;
+  std::vector<DetachedMount> detached_;
+  std::vector<linux::UniqueMount> attached_;
+};
+
 }  // namespace
+
+std::string template_layer_path(const Digest& digest, const std::string& layer_directory) {
+  if (is_host_layer(digest)) return layer_directory + "/host/fs";
+  std::string name;
+  for (const std::uint8_t byte : digest.bytes) name += fmt::format("{:02x}", byte);
+  return fmt::format("{}/{}/fs", layer_directory, name);
+}
 
 Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, bool allow_setuid) {
   std::vector<UniqueFd> own;
-  std::vector<DetachedMount> from_template;
+  TemplateLayers from_template(sources.layer_mounts);
   linux::OverlayLayers layers;
   layers.move_directories = true;
   for (const OwnLayer& layer : std::span(view.layers).first(view.layer_count)) {
@@ -56,8 +81,8 @@ Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, 
     layers.lower.push_back(path_of(own.back().get()));
   }
   for (const Digest& digest : sources.template_layers) {
-    from_template.push_back(STEP(Step::kTemplateLayer, open_template_layer(digest, sources)));
-    layers.lower.push_back(path_of(from_template.back().fd()));
+    auto mount = STEP(Step::kTemplateLayer, open_template_layer(digest, sources));
+    layers.lower.push_back(STEP(Step::kTemplateLayer, from_template.add(std::move(mount))));
   }
   STEP_VOID(Step::kStore, sources.store.add_layer(view.upper, first_id_of(sources.slot)));
   const UniqueFd upper = STEP(Step::kStore, sources.store.open_layer(view.upper));
@@ -69,6 +94,29 @@ Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, 
             mount.set_attributes(
                 {.no_suid = !allow_setuid && !is_protection_left_out("no_suid"), .no_dev = true}));
   return mount;
+}
+
+LayerMounts probe_layer_mounts() {
+  const std::pair<std::string, std::string> options[] = {{"size", "64k"}};
+  const auto below = DetachedMount::new_filesystem("tmpfs", options);
+  const auto above = DetachedMount::new_filesystem("tmpfs", options);
+  if (!below || !above) return LayerMounts::kAttached;
+  const auto overlay = DetachedMount::overlay(
+      {.lower = {path_of(above->fd()), path_of(below->fd())}, .upper = {}, .work = {}});
+  return overlay ? LayerMounts::kDetached : LayerMounts::kAttached;
+}
+
+Result<Store> copy_store(const Store& store, std::span<const std::uint32_t> layers,
+                         const SandboxLimits& limits, std::uint32_t from_slot,
+                         std::uint32_t to_slot) {
+  Store copy = TRY(Store::create_in_memory(limits));
+  for (const std::uint32_t number : layers) {
+    TRY_VOID(copy.add_layer(number, first_id_of(to_slot)));
+    const UniqueFd from = TRY(store.open_layer(number));
+    const UniqueFd to = TRY(copy.open_layer(number));
+    TRY_VOID(copy_layer(from.get(), to.get(), first_id_of(from_slot), first_id_of(to_slot)));
+  }
+  return copy;
 }
 
 Result<Store> map_store(const Store& store, std::uint32_t from_slot, std::uint32_t to_slot) {

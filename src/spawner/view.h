@@ -59,6 +59,13 @@ struct Borrowed {
   std::shared_ptr<const Store> mapped;  // the same with the borrower's ids as owners
 };
 
+// How layers are handed to overlayfs. kAttached is for kernels before 6.15, which take only mounts
+// that are attached in the caller's mount namespace.
+enum class LayerMounts : std::uint8_t { kDetached, kAttached };
+
+// What this kernel takes.
+LayerMounts probe_layer_mounts();
+
 struct ViewSources {
   std::uint64_t sandbox = 0;  // whose view it is
   std::uint32_t slot = 0;
@@ -67,7 +74,11 @@ struct ViewSources {
   std::span<const Borrowed> borrowed;
   std::span<const Digest> template_layers;  // topmost first
   const std::string& layer_directory;
+  LayerMounts layer_mounts = LayerMounts::kDetached;
 };
+
+// Where the files of a template's layer lie.
+std::string template_layer_path(const Digest& digest, const std::string& layer_directory);
 
 // The mount of a view: `view.upper` is made and empty.
 Outcome<linux::DetachedMount> build_view(const View& view, const ViewSources& sources,
@@ -75,6 +86,12 @@ Outcome<linux::DetachedMount> build_view(const View& view, const ViewSources& so
 
 // The same store with every owner moved from one range of ids to another.
 Result<Store> map_store(const Store& store, std::uint32_t from_slot, std::uint32_t to_slot);
+
+// The same by copying `layers` of it, for kernels before 6.3, where memory file systems take no
+// map.
+Result<Store> copy_store(const Store& store, std::span<const std::uint32_t> layers,
+                         const SandboxLimits& limits, std::uint32_t from_slot,
+                         std::uint32_t to_slot);
 
 inline bool is_host_layer(const Digest& digest) {
   return digest == Digest{};

@@ -396,7 +396,12 @@ class RoleProgramTest : public RolesTest {
       _exit(program(std::move(start)));
     }
     line.second.reset();
-    ASSERT_EQ(next_message(line.first.get()), "ready");
+    std::string said = next_message(line.first.get());
+    if (said == "list") {  // nothing was kept for it
+      ASSERT_TRUE(linux::send_message(line.first.get(), "end", {}));
+      said = next_message(line.first.get());
+    }
+    ASSERT_EQ(said, "ready");
     ASSERT_TRUE(linux::send_message(line.first.get(), "ok", {}));
     line_ = std::move(line.first);
   }
@@ -407,7 +412,7 @@ class RoleProgramTest : public RolesTest {
   }
   static std::string next_message(int socket) {
     for (;;) {
-      auto message = linux::receive_message(socket, 512, 1);
+      auto message = linux::receive_message(socket, 4096, 1);
       if (!message) return message.error().describe();
       if (*message) return (*message)->bytes;
       if (!wait_readable(socket)) return "nothing came";
@@ -473,9 +478,9 @@ TEST_F(SpawnerProgramTest, DropsGarbageAndLivesOn) {
   std::string wrong_magic = good, wrong_version = good, wrong_kind = good;
   wrong_magic[0] ^= 1;
   wrong_version[4] ^= 1;
-  wrong_kind[6] = 9;
+  wrong_kind[6] = 99;
   for (int round = 0; round < 30; ++round) {  // more than one turn of requests
-    ASSERT_EQ(send(ours_.get(), "", 0, MSG_NOSIGNAL), 0);
+    while (send(ours_.get(), "", 0, MSG_NOSIGNAL) != 0 && errno == EAGAIN) usleep(1000);
     for (const std::string& garbage :
          {std::string("x"), good.substr(1), good + "x", wrong_magic, wrong_version, wrong_kind})
       while (!linux::send_message(ours_.get(), garbage, {})) usleep(1000);

@@ -28,7 +28,7 @@ namespace {
 
 }  // namespace
 
-SandboxHost::SandboxHost() {
+SandboxHost::SandboxHost(LayerMounts layer_mounts) {
   auto pair = linux::create_socket_pair(SOCK_SEQPACKET);
   supervisor_ = fork();
   if (supervisor_ == 0) keep_descriptors(pair->second.get());
@@ -38,7 +38,7 @@ SandboxHost::SandboxHost() {
   if (unshare(CLONE_NEWNS | CLONE_NEWNET) != 0 || !linux::make_mounts_private() ||
       !templates::ensure_host_layer(scratch_.path()) || chdir(state.c_str()) != 0)
     return;
-  auto made = Sandboxes::create(*keeper_);
+  auto made = Sandboxes::create(*keeper_, layer_mounts);
   if (!made) {
     std::fprintf(stderr, "cannot make sandboxes: %s\n", made.error().describe().c_str());
     return;

@@ -18,7 +18,7 @@ namespace pons::spawner {
 // template: what makes sandboxes, driven directly. Use it inside in_forked_child.
 class SandboxHost {
  public:
-  SandboxHost();
+  explicit SandboxHost(LayerMounts layer_mounts = probe_layer_mounts());
   ~SandboxHost();
   SandboxHost(const SandboxHost&) = delete;
   SandboxHost& operator=(const SandboxHost&) = delete;

@@ -35,7 +35,7 @@ struct OverlayLayers {
   bool move_directories = false;  // rename(2) of directories from below works, by a mark in `upper`
 };
 
-// kColonList is the only way before Linux 6.5; it takes about fourteen layers.
+// kColonList is the only way before Linux 6.5; it takes about sixty layers.
 enum class LayerSyntax : std::uint8_t { kNewest, kColonList };
 
 // A mount that is attached nowhere. It vanishes with this object unless it is attached.

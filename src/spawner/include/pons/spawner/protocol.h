@@ -25,8 +25,9 @@ enum class RequestKind : std::uint16_t {
   kDestroy = 5,   // answers when no process, mount and group of it is left; also when there was none
   kSwitchView = 6,  // replaces the file system by the layers of `view`
   kDropLayers = 7,  // deletes layers of its own, `view.layers`, that no view uses
-  kMergeLayers = 8,  // `view.layers` (topmost first) become one new layer `view.upper`;
-                     // EOPNOTSUPP when they hold moved directories: nothing changed
+  kMergeLayers = 8,  // the first `argument` of `view.layers` become one new layer `view.upper`; the
+                     // others and the template's lie below. EOPNOTSUPP when they hold moved
+                     // directories: nothing changed
   kSnapshot = 9,    // copies `view.layers` (topmost first) into the layer store, one for one;
                     // values: how many; `digests`: what they are called there
   kFreeze = 10,
