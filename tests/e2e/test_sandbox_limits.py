@@ -223,12 +223,13 @@ class Files(LimitsTestCase):
         self.assert_refused("denied", sandbox.read, "/root/secret", user="user")
         self.assert_refused("denied", sandbox.write, "/etc/passwd", b"x", user="user")
 
-    def test_special_bits_and_links_do_not_pass_a_read(self):
+    def test_a_write_does_not_reach_through_a_hard_link(self):
         sandbox = self.sandbox()
         sandbox.run("cp /bin/true /tmp/su; chmod 6755 /tmp/su; echo one > /tmp/a; ln /tmp/a /tmp/b", user="root")
         self.assertEqual(sandbox.stat("/tmp/su", user="root")["mode"] & 0o7777, 0o6755)
         sandbox.write("/tmp/a", b"two", user="root")
-        self.assertIn(sandbox.read("/tmp/b", user="root"), (b"one\n", b"two"))
+        # The file was replaced: its other name still has the old bytes.
+        self.assertEqual(sandbox.read("/tmp/b", user="root"), b"one\n")
         self.assertEqual(sandbox.read("/tmp/a", user="root"), b"two")
 
     def test_names_may_be_long_and_of_any_bytes(self):
@@ -249,10 +250,8 @@ class Files(LimitsTestCase):
         line = "import os\nos.mkdir('/tmp/m')\nfor i in range(100000): open(f'/tmp/m/{i}', 'x').close()"
         made = sandbox.run(argv=["/usr/bin/python3", "-c", line], user="root")
         self.assertEqual(made.code, 0, made)
-        try:
-            self.assertLessEqual(len(sandbox.list("/tmp/m", user="root")), 100_001)
-        except Refused as refused:
-            self.assertIn(refused.type, ("limit", "too_large", "resource_exhausted", "invalid"), refused)
+        listed = {file["path"] for file in sandbox.list("/tmp/m", user="root") if file["kind"] == "file"}
+        self.assertEqual(listed, {f"/tmp/m/{number}" for number in range(100_000)})
         self.assert_alive(sandbox)
 
 
