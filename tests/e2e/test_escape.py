@@ -8,7 +8,7 @@ import sys
 import uuid
 
 from pons_fixture import WEAKENED_DIR, PonsTestCase, process_state, read_text, wait_for
-from warden_client import Warden, end_orderly
+from warden_client import Warden, end_orderly, own_groups
 
 ATTACKS = os.environ["PONS_ATTACKS"]
 INSIDE = "/tmp/attacks"
@@ -145,7 +145,9 @@ class Attacks(EscapeTestCase):
             self.assertEqual(alive.output, b"alive\n", f"the sandbox did not survive the attacks of {user}: {alive}")
         self.assert_host_unharmed(before)
         self.assertTrue(all(role["restarts"] == 0 for role in pons.status()["roles"]))
+        self.assertTrue(own_groups(pons), "the sandboxes have no control groups")
         self.assertEqual(end_orderly(pons), 0)
+        self.assertEqual(own_groups(pons), [], "a control group is left")
 
     def test_nobody_types_into_the_terminal_of_another(self):
         sandbox = self.armed_sandbox(Warden(self.start()))

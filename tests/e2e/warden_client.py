@@ -1,6 +1,7 @@
 """The warden's routes, as a client of its control socket sees them."""
 
 import base64
+import glob
 import json
 import signal
 import urllib.parse
@@ -29,6 +30,12 @@ def end_orderly(instance):
     if instance.process.poll() is None:
         instance.signal(signal.SIGTERM)
     return instance.wait_until_ended()
+
+
+def own_groups(instance):
+    """Control groups of this Pons's sandboxes; another one on the same host has others."""
+    with open(f"{instance.state_dir}/spawner/instance", encoding="utf-8") as file:
+        return glob.glob(f"/sys/fs/cgroup/**/pons-{file.read().strip()}-*", recursive=True)
 
 
 class Job:
