@@ -21,6 +21,7 @@
 #include "pons/linux/namespace.h"
 #include "pons/linux/process.h"
 #include "pons/linux/signals.h"
+#include "pons/spawner/left_out.h"
 
 namespace pons::spawner {
 
@@ -71,9 +72,12 @@ Result<void> mount_proc(int root, const StagedTrees& trees) {
   const UniqueFd settings(openat(proc.get(), "sys", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!settings) return os_error("open /proc/sys");
   auto sealed = TRY(DetachedMount::clone_tree(settings.get(), MountScope::kOneMount));
-  TRY_VOID(
-      sealed.set_attributes({.read_only = true, .no_suid = true, .no_exec = true, .no_dev = true}));
+  TRY_VOID(sealed.set_attributes({.read_only = !is_protection_left_out("sealed_settings"),
+                                  .no_suid = true,
+                                  .no_exec = true,
+                                  .no_dev = true}));
   TRY_VOID(std::move(sealed).attach(settings.get(), ""));
+  if (is_protection_left_out("masks")) return {};
   for (const char* name : kMaskedFiles)
     if (exists(proc.get(), name)) {
       auto blank = TRY(trees.blank_file());
@@ -157,7 +161,8 @@ Outcome<> become_cell(CellStart& start, UniqueFd& mount_namespace) {
     return failed(Step::kClone, os_error("die with spawner"));
   if (start.cgroup != nullptr && start.cgroup->directory_fd() < 0)
     STEP_VOID(Step::kJoinCgroup, start.cgroup->join(0));
-  STEP_VOID(Step::kCgroupNamespace, linux::unshare_namespaces({linux::NamespaceKind::kCgroup}));
+  if (!is_protection_left_out("cgroup_namespace"))
+    STEP_VOID(Step::kCgroupNamespace, linux::unshare_namespaces({linux::NamespaceKind::kCgroup}));
   mount_namespace = STEP(Step::kClone, linux::open_file("/proc/self/ns/mnt", O_RDONLY));
   {
     const UniqueFd root = STEP(Step::kPivot, linux::duplicate(start.root.fd()));
@@ -169,14 +174,17 @@ Outcome<> become_cell(CellStart& start, UniqueFd& mount_namespace) {
     if (start.show_host) STEP_VOID(Step::kHostTree, show_host(root.get(), start.trees));
     STEP_VOID(Step::kPivot, linux::pivot_to(root.get()));
   }
-  if (setns(start.ground.user_namespace.get(), CLONE_NEWUSER) != 0)
+  if (!is_protection_left_out("user_namespace") &&
+      setns(start.ground.user_namespace.get(), CLONE_NEWUSER) != 0)
     return failed(Step::kEnterUser, os_error("enter user namespace"));
   STEP_VOID(Step::kUts, linux::unshare_namespaces({linux::NamespaceKind::kUts}));
   STEP_VOID(Step::kIdentity, set_identity());
-  STEP_VOID(Step::kCapabilities,
-            linux::keep_only_capabilities(kSandboxCapabilities | capability(CAP_SYS_ADMIN)));
-  if (!start.allow_setuid) STEP_VOID(Step::kCapabilities, linux::set_no_new_privileges());
-  STEP_VOID(Step::kSeccomp, start.filter.install());
+  if (!is_protection_left_out("capabilities"))
+    STEP_VOID(Step::kCapabilities,
+              linux::keep_only_capabilities(kSandboxCapabilities | capability(CAP_SYS_ADMIN)));
+  if (!start.allow_setuid && !is_protection_left_out("no_new_privileges"))
+    STEP_VOID(Step::kCapabilities, linux::set_no_new_privileges());
+  if (!is_protection_left_out("seccomp")) STEP_VOID(Step::kSeccomp, start.filter.install());
   umask(022);
   linux::reset_signals();
   return failed(Step::kExecute, place_descriptors(start).error());
@@ -188,10 +196,12 @@ Outcome<CellProcess> start_cell(CellStart start) {
   CellProcess process;
   Outcome<> outcome;
   // Entered before the clone: the namespace was made beforehand and belongs to the host.
-  if (setns(start.ground.net_namespace.get(), CLONE_NEWNET) != 0)
+  if (!is_protection_left_out("net_namespace") &&
+      setns(start.ground.net_namespace.get(), CLONE_NEWNET) != 0)
     return failed(Step::kNetNamespace, os_error("enter network namespace"));
+  const std::uint64_t ipc = is_protection_left_out("ipc_namespace") ? 0 : CLONE_NEWIPC;
   auto child =
-      linux::start_aside({.namespaces = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC,
+      linux::start_aside({.namespaces = CLONE_NEWPID | CLONE_NEWNS | ipc,
                           .cgroup_fd = start.cgroup == nullptr ? -1 : start.cgroup->directory_fd()},
                          [&] { outcome = become_cell(start, process.mount_namespace); });
   CHECK(setns(start.home_net_namespace, CLONE_NEWNET) == 0);

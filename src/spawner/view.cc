@@ -9,6 +9,7 @@
 
 #include "ground.h"
 #include "layer_tree.h"
+#include "pons/spawner/left_out.h"
 
 namespace pons::spawner {
 
@@ -89,7 +90,9 @@ Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, 
   layers.upper = path_of(upper.get());
   layers.work = path_of(work.get());
   auto mount = STEP(Step::kOverlay, DetachedMount::overlay(layers));
-  STEP_VOID(Step::kOverlay, mount.set_attributes({.no_suid = !allow_setuid, .no_dev = true}));
+  STEP_VOID(Step::kOverlay,
+            mount.set_attributes(
+                {.no_suid = !allow_setuid && !is_protection_left_out("no_suid"), .no_dev = true}));
   return mount;
 }
 
