@@ -353,7 +353,9 @@ Result<linux::SeccompFilter> sandbox_filter(NestedUserNamespaces nested) {
       rules.push_back({number, {}});
   } else {
     rules.push_back({SYS_clone, {{0, Compare::kMaskedEqual, kNamespaceFlags, 0}}});
-    rules.push_back({SYS_unshare, {{0, Compare::kMaskedEqual, kNamespaceFlags, 0}}});
+    // For clone this bit is part of the signal number.
+    constexpr std::uint64_t kForUnshare = kNamespaceFlags | CLONE_NEWTIME;
+    rules.push_back({SYS_unshare, {{0, Compare::kMaskedEqual, kForUnshare, 0}}});
   }
   constexpr std::pair<int, int> kMissing[] = {{SYS_clone3, ENOSYS}};
   return linux::SeccompFilter::allow_list(rules, EPERM, kMissing);

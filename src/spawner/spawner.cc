@@ -12,6 +12,8 @@
 #include "layer_tree.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
+#include "pons/linux/mount.h"
+#include "pons/linux/namespace.h"
 #include "pons/linux/process.h"
 #include "pons/linux/signals.h"
 #include "pons/linux/unix_socket.h"
@@ -357,6 +359,9 @@ Result<void> serve(roles::RoleStart& start) {
   for (const auto& step : steps)
     if (!step.note.empty())
       LOG_WARN("confinement is weaker than it could be", {"step", step.name}, {"why", step.note});
+  // Whatever its confinement: nothing mounted from now on is ever seen on the host.
+  TRY_VOID(linux::unshare_namespaces({linux::NamespaceKind::kMount}));
+  TRY_VOID(linux::make_mounts_private());
   const UniqueFd channel = start.take("from:warden");
   const UniqueFd line = start.take("keeper");
   roles::Keeper keeper(line.get());
