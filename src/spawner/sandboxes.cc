@@ -20,6 +20,7 @@
 
 #include <fmt/format.h>
 
+#include "pons/base/id.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/cell/image.h"
@@ -31,7 +32,6 @@ namespace {
 
 using linux::UniqueFd;
 
-constexpr std::string_view kGroupPrefix = "pons-sbx-";
 constexpr std::uint64_t kSharedMemoryBytesMax = 64ULL << 20;
 constexpr int kCellBacklog = 16;
 constexpr char kGroupHome[] = "cgroup-home";
@@ -83,6 +83,17 @@ Result<UniqueFd> load_cell() {
   return linux::open_file(fmt::format("/proc/self/fd/{}", writable.get()), O_PATH);
 }
 
+// Tells the control groups of this state directory from those of another Pons on the same host.
+Result<std::string> load_instance() {
+  if (auto known = linux::read_file("instance"); known && parse_hex(trim(*known)))
+    return std::string(trim(*known));
+  std::uint64_t random = 0;
+  random_bytes(&random, sizeof random);
+  const std::string name = fmt::format("{:016x}", random);
+  TRY_VOID(linux::write_file_atomically("instance", name, 0600));
+  return name;
+}
+
 linux::CgroupLimits group_limits(const SandboxLimits& limits) {
   linux::CgroupLimits wanted;
   if (limits.memory_bytes != 0) wanted.memory_bytes = limits.memory_bytes;
@@ -123,6 +134,7 @@ Sandboxes::Sandboxes(roles::Keeper& keeper, Grounds grounds, StagedTrees trees)
 Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper) {
   for (const char* name : {"cells", "layers", "root"}) TRY_VOID(make_directory(name));
   Sandboxes all(keeper, TRY(Grounds::create()), TRY(StagedTrees::build("stage")));
+  all.group_prefix_ = fmt::format("pons-{}-", TRY(load_instance()));
   all.filter_ = TRY(sandbox_filter(NestedUserNamespaces::kRefused));
   all.filter_with_nesting_ = TRY(sandbox_filter(NestedUserNamespaces::kAllowed));
   all.program_ = TRY(load_cell());
@@ -184,7 +196,7 @@ Result<void> Sandboxes::adopt_kept() {
   for (auto& [key, sandbox] : sandboxes_) {
     grounds_.reserve(sandbox.slot);
     if (hierarchy_) {
-      auto group = hierarchy_->adopt(fmt::format("{}{}", kGroupPrefix, name_of_key(key)));
+      auto group = hierarchy_->adopt(group_prefix_ + name_of_key(key));
       if (group) sandbox.cgroup = std::move(*group);
     }
     for (Borrowed& lender : sandbox.borrowed)
@@ -205,10 +217,10 @@ Result<void> Sandboxes::adopt_kept() {
 
 void Sandboxes::remove_leftovers() {
   const auto sweep = [&](const linux::CgroupHierarchy& hierarchy) {
-    const auto names = hierarchy.find_names(std::string(kGroupPrefix));
+    const auto names = hierarchy.find_names(group_prefix_);
     if (!names) return;
     for (const std::string& name : *names) {
-      const auto key = parse_hex(std::string_view(name).substr(kGroupPrefix.size()));
+      const auto key = parse_hex(std::string_view(name).substr(group_prefix_.size()));
       if (key && sandboxes_.contains(*key)) continue;
       LOG_WARN("a sandbox of a former run is removed", {"group", name});
       auto group = hierarchy.adopt(name);
@@ -299,10 +311,9 @@ Outcome<Sandbox> Sandboxes::build(const Request& request, int listener) {
   sandbox.key = request.sandbox;
   sandbox.slot = ground.slot;
   if (hierarchy_)
-    sandbox.cgroup =
-        STEP(Step::kCgroup,
-             hierarchy_->create(fmt::format("{}{}", kGroupPrefix, name_of_key(sandbox.key)),
-                                group_limits(create.limits)));
+    sandbox.cgroup = STEP(
+        Step::kCgroup,
+        hierarchy_->create(group_prefix_ + name_of_key(sandbox.key), group_limits(create.limits)));
   sandbox.store =
       std::make_shared<const Store>(STEP(Step::kStore, Store::create_in_memory(create.limits)));
   sandbox.borrowed = PASS(borrow(request, ground.slot));

@@ -73,6 +73,7 @@ class Sandboxes {
   Grounds grounds_;
   StagedTrees trees_;
   std::optional<linux::CgroupHierarchy> hierarchy_;
+  std::string group_prefix_;
   std::optional<linux::SeccompFilter> filter_;
   std::optional<linux::SeccompFilter> filter_with_nesting_;
   linux::UniqueFd program_;
