@@ -266,8 +266,17 @@ Failure Cell::launch(Job* job, const Request& request) {
   const bool shell_line = (start.flags & kShellLine) != 0;
   const char* name = *request.user != '\0' ? request.user : claim_user_;
   User user;
-  if (const int error = find_user(text_of(*name != '\0' ? name : "root"), kPasswd, kGroup, &user)) {
+  char own[16];
+  TextWriter(own, sizeof own).add_number(geteuid()).finish();
+  if (const int error = find_user(text_of(*name != '\0' ? name : own), kPasswd, kGroup, &user)) {
     return {Step::kFindUser, error};
+  }
+  // A sandbox that was made without root has one user. The template's choice is a default, which
+  // gives way; who asks for another one is refused.
+  if (*request.user == '\0' && geteuid() != 0) {
+    user.uid = geteuid();
+    user.gid = getegid();
+    user.group_count = 0;
   }
   environment_.build(claim_environment_, request.environment, user, terminal);
 

@@ -19,6 +19,44 @@ using Grade = HostFinding::Grade;
 constexpr int kKernelFloorMajor = 6;
 constexpr int kKernelFloorMinor = 1;
 
+bool has_controller(const linux::HostFeatures& host, std::string_view name) {
+  return host.cgroups_writable &&
+         std::ranges::find(host.cgroup_controllers, name) != host.cgroup_controllers.end();
+}
+
+// What sandboxes lack here. Version 2 freezes without a controller of that name.
+void judge_sandboxes(const linux::HostFeatures& host, std::vector<HostFinding>& findings) {
+  const bool root = geteuid() == 0;
+  const auto add = [&](std::string name, bool good, std::string found, std::string cost) {
+    findings.push_back({std::move(name), std::move(found), good ? Grade::kGood : Grade::kMissing,
+                        good ? "" : std::move(cost)});
+  };
+  const auto yes_no = [](bool value) { return std::string(value ? "yes" : "no"); };
+  add("sandbox users", root, root ? "a range for each sandbox" : "one, shared by all",
+      "a sandbox has the one user 1000 and no root, and to the host all sandboxes are your user; "
+      "start Pons as root");
+  std::vector<std::string_view> missing;
+  for (const std::string_view name : {"memory", "cpu", "pids"})
+    if (!has_controller(host, name)) missing.push_back(name);
+  add("sandbox limits", missing.empty(),
+      missing.empty() ? "memory, cpu, pids" : fmt::format("not for {}", fmt::join(missing, ", ")),
+      "these limits are not enforced (the number of processes still is, by the kernel's limit per "
+      "user); start Pons as root, or with a delegated cgroup v2 tree");
+  const bool freezer =
+      host.cgroup_version == 2 ? host.cgroups_writable : has_controller(host, "freezer");
+  add("sandbox pause", freezer, yes_no(freezer),
+      "sandboxes cannot be paused, and a checkpoint does not stop running processes meanwhile; "
+      "start Pons as root, or with a delegated cgroup v2 tree");
+  add("idmapped mounts", host.idmapped_tmpfs, yes_no(host.idmapped_tmpfs),
+      root ? "sandboxes cannot be forked; needs Linux 6.3"
+           : "not for users; sandboxes do without, because all their files are yours");
+  add("loop devices", host.loop_devices, yes_no(host.loop_devices),
+      "no sandbox with its files on disk unless the file system has project quotas; files in "
+      "memory work");
+  add("nested user namespaces", host.nested_user_namespaces, yes_no(host.nested_user_namespaces),
+      "programs that make sandboxes themselves do not work inside");
+}
+
 std::vector<HostFinding> judge(const linux::HostFeatures& host) {
   std::vector<HostFinding> findings;
   const auto add = [&](std::string name, bool good, std::string found, Grade otherwise,
@@ -32,9 +70,7 @@ std::vector<HostFinding> judge(const linux::HostFeatures& host) {
           (host.kernel_major == kKernelFloorMajor && host.kernel_minor >= kKernelFloorMinor),
       host.kernel_release, Grade::kFatal, "Pons needs Linux 6.1 or newer");
   add("root", geteuid() == 0, geteuid() == 0 ? "yes" : fmt::format("no (uid {})", geteuid()),
-      Grade::kMissing,
-      "roles share one user, and the spawner cannot hide the other roles' files; start Pons as "
-      "root for both");
+      Grade::kMissing, "roles share one user; start Pons as root for users of their own");
   add("seccomp", host.seccomp, yes_no(host.seccomp), Grade::kFatal,
       "roles cannot be confined; use a kernel with seccomp");
   add("Landlock", host.landlock_abi >= 6,
@@ -58,6 +94,7 @@ std::vector<HostFinding> judge(const linux::HostFeatures& host) {
       "sandboxes cannot reach the network through egress; load the nf_tables module");
   add("KVM", host.kvm, yes_no(host.kvm), Grade::kMissing,
       "no hardware-isolated tier; everything else works without it");
+  judge_sandboxes(host, findings);
   return findings;
 }
 

@@ -77,6 +77,45 @@ bool probe_overlayfs() {
       .has_value();
 }
 
+bool probe_nested_user_namespaces() {
+  const IdMap uid[] = {{.inside = 0, .outside = geteuid(), .count = 1}};
+  const IdMap gid[] = {{.inside = 0, .outside = getegid(), .count = 1}};
+  return unshare_namespaces({NamespaceKind::kUser}) && write_id_maps(getpid(), uid, gid) &&
+         unshare_namespaces({NamespaceKind::kUser});
+}
+
+bool probe_idmapped_tmpfs() {
+  auto mount = DetachedMount::new_filesystem("tmpfs", {});
+  if (!mount) return false;
+  const IdMap ids[] = {{.inside = 0, .outside = 100'000, .count = 1}};
+  auto entered = create_pipe();
+  if (!entered) return false;
+  const pid_t holder = fork();
+  if (holder == 0) {
+    if (!unshare_namespaces({NamespaceKind::kUser})) _exit(1);
+    [[maybe_unused]] const ssize_t told = write(entered->write_end.get(), "", 1);
+    for (;;) pause();
+  }
+  if (holder < 0) return false;
+  entered->write_end.reset();
+  char byte;
+  bool works = read(entered->read_end.get(), &byte, 1) == 1 && write_id_maps(holder, ids, ids);
+  if (works) {
+    const auto users = NamespaceFd::open_of(holder, NamespaceKind::kUser);
+    works = users && mount->set_attributes({.idmap_user_namespace_fd = users->fd()});
+  }
+  kill(holder, SIGKILL);
+  while (waitpid(holder, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return works;
+}
+
+bool may_make_cgroups(const CgroupHierarchy& hierarchy) {
+  for (const std::string& directory : hierarchy.directories())
+    if (access(directory.c_str(), W_OK) != 0) return false;
+  return true;
+}
+
 bool probe_seccomp() {
   const std::uint32_t action = SECCOMP_RET_ERRNO;
   return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
@@ -99,13 +138,17 @@ HostFeatures probe_host() {
   if (const auto hierarchy = CgroupHierarchy::detect()) {
     features.cgroup_version = hierarchy->version();
     features.cgroup_controllers = hierarchy->controllers();
+    features.cgroups_writable = may_make_cgroups(*hierarchy);
   }
   features.user_namespaces = succeeds_in_child(probe_user_namespaces);
+  features.nested_user_namespaces = succeeds_in_child(probe_nested_user_namespaces);
   features.landlock_abi = landlock_abi();
   features.seccomp = probe_seccomp();
   features.nftables = succeeds_in_child(probe_nftables);
   features.kvm = probe_kvm();
   features.overlayfs = succeeds_in_child(probe_overlayfs);
+  features.idmapped_tmpfs = succeeds_in_child(probe_idmapped_tmpfs);
+  features.loop_devices = access("/dev/loop-control", R_OK | W_OK) == 0;
   return features;
 }
 

@@ -54,8 +54,10 @@ Result<Note> leave_network(const Subject& subject) {
 Result<Note> leave_file_system(const Subject& subject) {
   if (subject.profile.files != Files::kMinimalMounts) return Note();
   if (!subject.root) return Note("not root: still in the host's mount namespace");
-  TRY_VOID(enter_minimal_mounts(subject.profile, subject.context.state_dir));
-  return Note();
+  const bool own = subject.context.own_user_namespace;
+  TRY_VOID(enter_minimal_mounts(subject.profile, subject.context.state_dir,
+                                own ? Processes::kAll : Processes::kOwn));
+  return own ? Note("not root: sees which processes the host has") : Note();
 }
 
 // Inherited for good by every process started later, so never for the spawner: sandboxes may use

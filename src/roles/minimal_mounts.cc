@@ -79,7 +79,8 @@ Result<void> show_own_processes(int root) {
 
 }  // namespace
 
-Result<void> enter_minimal_mounts(const Profile& profile, const std::string& state_dir) {
+Result<void> enter_minimal_mounts(const Profile& profile, const std::string& state_dir,
+                                  Processes processes) {
   const std::string own_state = fmt::format("{}/{}", state_dir, profile.name);
   TRY_VOID(linux::unshare_namespaces({linux::NamespaceKind::kMount}));
   TRY_VOID(linux::make_mounts_private());
@@ -95,10 +96,14 @@ Result<void> enter_minimal_mounts(const Profile& profile, const std::string& sta
     TRY_VOID(show(root.get(), std::string(path), Writing::kRefused));
   TRY_VOID(show(root.get(), "/sys", Writing::kRefused));
   TRY_VOID(show(root.get(), "/sys/fs/cgroup", Writing::kAllowed));
-  for (const char* device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
-                             "/dev/tty"})
+  for (const char* device :
+       {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"})
     TRY_VOID(show(root.get(), device, Writing::kAllowed));
-  TRY_VOID(show_own_processes(root.get()));
+  if (processes == Processes::kOwn) {
+    TRY_VOID(show_own_processes(root.get()));
+  } else {
+    TRY_VOID(show(root.get(), "/proc", Writing::kAllowed));
+  }
   TRY_VOID(create_directories(root.get(), own_state));
   TRY_VOID(std::move(own).attach(root.get(), own_state.substr(1)));
 

@@ -33,6 +33,7 @@ using linux::MountScope;
 using linux::UniqueFd;
 
 constexpr int kListenerInCell = 3;
+constexpr char kName[] = "sandbox";
 constexpr rlim_t kOpenFilesSoft = 1024;
 constexpr rlim_t kOpenFilesHard = 16'384;
 
@@ -95,9 +96,12 @@ Result<void> mount_dev(int root, const CellStart& start) {
   auto mount = TRY(start.trees.dev());
   const UniqueFd dev = TRY(linux::duplicate(mount.fd()));
   TRY_VOID(attach_below(root, "dev", std::move(mount)));
-  const std::uint32_t terminal_group = first_id_of(start.ground.slot) + 5;  // "tty" in Debian
-  const std::pair<std::string, std::string> terminals[] = {
-      {"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", std::to_string(terminal_group)}};
+  std::vector<std::pair<std::string, std::string>> terminals = {{"ptmxmode", "0666"},
+                                                                {"mode", "0620"}};
+  if (start.privileges == Privileges::kHostRoot) {
+    const std::uint32_t terminal_group = first_id_of(start.ground.slot) + 5;  // "tty" in Debian
+    terminals.emplace_back("gid", std::to_string(terminal_group));
+  }
   auto pts = TRY(DetachedMount::new_filesystem("devpts", terminals));
   TRY_VOID(pts.set_attributes({.no_suid = true, .no_exec = true}));
   TRY_VOID(attach_below(dev.get(), "pts", std::move(pts)));
@@ -116,14 +120,22 @@ Result<void> show_host(int root, const StagedTrees& trees) {
   return {};
 }
 
-Result<void> set_identity() {
-  if (syscall(SYS_setgroups, 0, nullptr) != 0 || syscall(SYS_setresgid, 0, 0, 0) != 0 ||
-      syscall(SYS_setresuid, 0, 0, 0) != 0)
-    return os_error("become root of the sandbox");
+Result<void> set_identity(Privileges privileges) {
+  const bool only_user = privileges == Privileges::kOwnNamespace;
+  const std::uint32_t id = only_user ? kOnlyUser : 0;
+  // Groups are refused for ever in a user namespace that a user made.
+  const bool groups_left = syscall(SYS_setgroups, 0, nullptr) == 0 || only_user;
+  if (!groups_left || syscall(SYS_setresgid, id, id, id) != 0 ||
+      syscall(SYS_setresuid, id, id, id) != 0)
+    return os_error("become a user of the sandbox");
   return {};
 }
 
-Result<void> set_process_limits() {
+Result<void> set_process_limits(const CellStart& start) {
+  // The kernel counts a user's processes in each user namespace apart.
+  const rlimit processes{.rlim_cur = start.processes_max, .rlim_max = start.processes_max};
+  if (start.processes_max != 0 && setrlimit(RLIMIT_NPROC, &processes) != 0)
+    return os_error("set process limits");
   const rlimit files{.rlim_cur = kOpenFilesSoft, .rlim_max = kOpenFilesHard};
   const rlimit none{.rlim_cur = 0, .rlim_max = 0};
   if (setrlimit(RLIMIT_NOFILE, &files) != 0 || setrlimit(RLIMIT_CORE, &none) != 0)
@@ -145,7 +157,7 @@ Result<void> place_descriptors(const CellStart& start) {
   if (close_range(kListenerInCell + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
     return os_error("place descriptors");
   // Not earlier: the table is still the spawner's, which holds more than a sandbox may.
-  TRY_VOID(set_process_limits());
+  TRY_VOID(set_process_limits(start));
   char name[] = "cell";
   char* const argv[] = {name, nullptr};
   char* const environment[] = {nullptr};
@@ -178,13 +190,22 @@ Outcome<> become_cell(CellStart& start, UniqueFd& mount_namespace) {
       setns(start.ground.user_namespace.get(), CLONE_NEWUSER) != 0)
     return failed(Step::kEnterUser, os_error("enter user namespace"));
   STEP_VOID(Step::kUts, linux::unshare_namespaces({linux::NamespaceKind::kUts}));
-  STEP_VOID(Step::kIdentity, set_identity());
+  STEP_VOID(Step::kIdentity, set_identity(start.privileges));
+  const bool only_user = start.privileges == Privileges::kOwnNamespace;
+  // Who is not root loses every capability with the next program. This name is the last anyone
+  // gives to such a sandbox.
+  if (only_user && sethostname(kName, sizeof kName - 1) != 0)
+    return failed(Step::kUts, os_error("name the sandbox"));
+  const linux::CapabilitySet until_claim = only_user ? 0 : capability(CAP_SYS_ADMIN);
   if (!is_protection_left_out("capabilities"))
     STEP_VOID(Step::kCapabilities,
-              linux::keep_only_capabilities(kSandboxCapabilities | capability(CAP_SYS_ADMIN)));
-  if (!start.allow_setuid && !is_protection_left_out("no_new_privileges"))
+              linux::keep_only_capabilities(kSandboxCapabilities | until_claim));
+  if ((!start.allow_setuid || only_user) && !is_protection_left_out("no_new_privileges"))
     STEP_VOID(Step::kCapabilities, linux::set_no_new_privileges());
   if (!is_protection_left_out("seccomp")) STEP_VOID(Step::kSeccomp, start.filter.install());
+  // Changes of user and capabilities take it away.
+  if (start.die_with_spawner && prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+    return failed(Step::kClone, os_error("die with spawner"));
   umask(022);
   linux::reset_signals();
   return failed(Step::kExecute, place_descriptors(start).error());

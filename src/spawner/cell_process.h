@@ -13,6 +13,7 @@ namespace pons::spawner {
 
 // A cell about to be started, and the sandbox around it.
 struct CellStart {
+  Privileges privileges = Privileges::kHostRoot;
   const Ground& ground;
   linux::Cgroup* cgroup = nullptr;  // none where this host gives none
   linux::DetachedMount root;        // the view
@@ -21,8 +22,9 @@ struct CellStart {
   const linux::SeccompFilter& filter;
   bool allow_setuid = false;
   std::uint64_t shared_memory_bytes = 0;
-  int listener = -1;  // becomes descriptor 3
-  int program = -1;   // the cell's executable
+  std::uint64_t processes_max = 0;  // where no control group counts them; 0: unlimited
+  int listener = -1;                // becomes descriptor 3
+  int program = -1;                 // the cell's executable
   int null_device = -1;
   int home_net_namespace = -1;
   bool die_with_spawner = false;  // where nothing else would find it later

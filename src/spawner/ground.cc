@@ -57,11 +57,12 @@ class Holder {  // a process that does nothing but be in a namespace
 
 Result<UniqueFd> create_user_namespace(const linux::IdMap& map) {
   linux::Pipe visible = TRY(linux::create_pipe());
-  const pid_t spawner = getpid();
+  const pid_t parent = getpid();
   const long pid = syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, nullptr, nullptr, nullptr, 0);
   if (pid < 0) return os_error("create user namespace");
   if (pid == 0) {
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != spawner) _exit(1);
+    // Nobody else would ever end it.
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(1);
     // The spawner hides its memory, a copy of which this is, and /proc hides such processes.
     prctl(PR_SET_DUMPABLE, 1);
     if (write(visible.write_end.get(), "", 1) != 1) _exit(0);
@@ -75,12 +76,17 @@ Result<UniqueFd> create_user_namespace(const linux::IdMap& map) {
   return linux::open_file(fmt::format("/proc/{}/ns/user", holder.pid()), O_RDONLY);
 }
 
-Result<Grounds> Grounds::create() {
+Result<Grounds> Grounds::create(Privileges privileges) {
   auto home = TRY(linux::NamespaceFd::open_current(NamespaceKind::kNet));
+  if (privileges == Privileges::kOwnNamespace) {
+    // A new /proc is refused to who does not own the pid namespace; this one was not sealed.
+    UniqueFd settings = TRY(linux::open_file("/proc/sys/net", O_PATH | O_DIRECTORY));
+    return Grounds(privileges, std::move(home), std::move(settings));
+  }
   const auto processes = TRY(linux::DetachedMount::new_filesystem("proc", {}));
   UniqueFd settings(openat(processes.fd(), "sys/net", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!settings) return os_error("open network settings");
-  return Grounds(std::move(home), std::move(settings));
+  return Grounds(privileges, std::move(home), std::move(settings));
 }
 
 Result<UniqueFd> Grounds::make_net_namespace() {
@@ -106,7 +112,9 @@ Result<Ground> Grounds::make_one() {
   Ground ground;
   ground.slot = next_slot_;
   ground.user_namespace = TRY(create_user_namespace(
-      {.inside = 0, .outside = first_id_of(ground.slot), .count = kIdsPerSandbox}));
+      privileges_ == Privileges::kHostRoot
+          ? linux::IdMap{.inside = 0, .outside = first_id_of(ground.slot), .count = kIdsPerSandbox}
+          : linux::IdMap{.inside = kOnlyUser, .outside = 0, .count = 1}));
   ground.net_namespace = TRY(make_net_namespace());
   used_.insert(ground.slot);
   // The next range and not the lowest free one: what a dead sandbox left behind meets its ids late.

@@ -7,6 +7,7 @@
 #include "pons/base/result.h"
 #include "pons/linux/fd.h"
 #include "pons/linux/namespace.h"
+#include "privileges.h"
 
 namespace pons::spawner {
 
@@ -17,6 +18,11 @@ inline constexpr std::uint32_t kSlotCount = (0xFFFF'0000U - kFirstSandboxId) / k
 
 constexpr std::uint32_t first_id_of(std::uint32_t slot) {
   return kFirstSandboxId + slot * kIdsPerSandbox;
+}
+
+// Whose the files of a sandbox's root are, in the spawner's own user namespace.
+constexpr std::uint32_t owner_of(Privileges privileges, std::uint32_t slot) {
+  return privileges == Privileges::kHostRoot ? first_id_of(slot) : 0;
 }
 
 // What a sandbox stands on, made before anyone asks for it: a range of user ids that nobody else
@@ -33,7 +39,7 @@ Result<linux::UniqueFd> create_user_namespace(const linux::IdMap& map);
 
 class Grounds {
  public:
-  static Result<Grounds> create();
+  static Result<Grounds> create(Privileges privileges);
 
   Result<Ground> take();  // a prepared one, or one made now
   // Makes one for later unless there are enough; false when there was nothing to do.
@@ -45,11 +51,12 @@ class Grounds {
   const linux::NamespaceFd& home() const { return home_; }
 
  private:
-  Grounds(linux::NamespaceFd home, linux::UniqueFd settings)
-      : home_(std::move(home)), settings_(std::move(settings)) {}
+  Grounds(Privileges privileges, linux::NamespaceFd home, linux::UniqueFd settings)
+      : privileges_(privileges), home_(std::move(home)), settings_(std::move(settings)) {}
   Result<Ground> make_one();
   Result<linux::UniqueFd> make_net_namespace();
 
+  Privileges privileges_;
   linux::NamespaceFd home_;
   linux::UniqueFd settings_;  // a writable /proc/sys/net, seen by nobody else
   std::set<std::uint32_t> used_;

@@ -26,8 +26,19 @@ namespace {
 using linux::UniqueFd;
 
 constexpr int kDepthMax = 256;  // directories held open at once, on each side
-constexpr char kOpaque[] = "trusted.overlay.opaque";
-constexpr char kRedirect[] = "trusted.overlay.redirect";
+// The overlay's own attributes. Each kind means something only to overlays of that kind: in the
+// other one it is a file's content, written by anybody.
+struct Marks {
+  std::string_view prefix;
+  const char* opaque;
+  const char* redirect;
+};
+constexpr Marks kTrusted{"trusted.overlay.", "trusted.overlay.opaque", "trusted.overlay.redirect"};
+constexpr Marks kUser{"user.overlay.", "user.overlay.opaque", "user.overlay.redirect"};
+
+const Marks& marks_of(Privileges privileges) {
+  return privileges == Privileges::kHostRoot ? kTrusted : kUser;
+}
 
 using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
 
@@ -73,9 +84,9 @@ bool has_attribute(int fd, const char* name) {
   return fgetxattr(fd, name, nullptr, 0) >= 0;
 }
 
-bool is_opaque(int directory) {
+bool is_opaque(int directory, const Marks& marks) {
   char value = 0;
-  return fgetxattr(directory, kOpaque, &value, 1) == 1 && value == 'y';
+  return fgetxattr(directory, marks.opaque, &value, 1) == 1 && value == 'y';
 }
 
 // ---- deleting
@@ -99,18 +110,18 @@ Result<void> empty_directory(int directory, int top, int depth, unsigned& moved)
 
 // ---- merging and copying
 
-bool is_overlays_own(std::string_view name) {
-  return name.starts_with("trusted.overlay.") && name != kOpaque && name != kRedirect;
+bool is_overlays_own(std::string_view name, const Marks& marks) {
+  return name.starts_with(marks.prefix) && name != marks.opaque && name != marks.redirect;
 }
 
-Result<void> copy_attributes(int from, int to) {
+Result<void> copy_attributes(int from, int to, const Marks& marks) {
   char names[8192];
   const ssize_t size = flistxattr(from, names, sizeof names);
   if (size < 0) return os_error("list attributes");
   for (std::string_view rest(names, static_cast<std::size_t>(size)); !rest.empty();) {
     const std::string name(rest.substr(0, rest.find('\0')));
     rest.remove_prefix(name.size() + 1);
-    if (is_overlays_own(name)) continue;
+    if (is_overlays_own(name, marks)) continue;
     char value[65'536];
     const ssize_t length = fgetxattr(from, name.c_str(), value, sizeof value);
     if (length < 0 || fsetxattr(to, name.c_str(), value, static_cast<std::size_t>(length), 0) != 0)
@@ -151,7 +162,8 @@ struct Stack {
   }
 };
 
-Result<Stack> gather(const std::vector<int>& layers, std::size_t first, const std::string& name) {
+Result<Stack> gather(const std::vector<int>& layers, std::size_t first, const std::string& name,
+                     const Marks& marks) {
   Stack stack;
   for (std::size_t i = first; i < layers.size() && !stack.cut; ++i) {
     const auto info = inspect(layers[i], name);
@@ -162,26 +174,26 @@ Result<Stack> gather(const std::vector<int>& layers, std::size_t first, const st
       break;
     }
     UniqueFd directory = TRY(open_child(layers[i], name));
-    if (has_attribute(directory.get(), kRedirect))
+    if (has_attribute(directory.get(), marks.redirect))
       return os_error("merge layers", "a directory was moved", EOPNOTSUPP);
-    stack.cut = is_opaque(directory.get());
+    stack.cut = is_opaque(directory.get(), marks);
     stack.directories.push_back(std::move(directory));
   }
   return stack;
 }
 
 Result<void> merge_into(const std::vector<int>& layers, const std::vector<int>& below, int to,
-                        int depth);
+                        int depth, const Marks& marks);
 
 Result<void> merge_directory(const Stack& stack, const std::vector<int>& below, int to,
-                             const std::string& name, int depth) {
+                             const std::string& name, int depth, const Marks& marks) {
   Stack under;
-  if (!stack.cut) under = TRY(gather(below, 0, name));
+  if (!stack.cut) under = TRY(gather(below, 0, name, marks));
   const UniqueFd made = TRY(make_directory(to, name));
-  TRY_VOID(merge_into(stack.descriptors(), under.descriptors(), made.get(), depth + 1));
+  TRY_VOID(merge_into(stack.descriptors(), under.descriptors(), made.get(), depth + 1, marks));
   const int top = stack.directories.front().get();
-  TRY_VOID(copy_attributes(top, made.get()));
-  if (stack.cut && fsetxattr(made.get(), kOpaque, "y", 1, 0) != 0)
+  TRY_VOID(copy_attributes(top, made.get(), marks));
+  if (stack.cut && fsetxattr(made.get(), marks.opaque, "y", 1, 0) != 0)
     return os_error("mark directory opaque");
   struct stat info{};
   if (fstat(top, &info) != 0) return os_error("inspect directory");
@@ -194,7 +206,7 @@ bool is_in_any(const std::vector<int>& directories, const std::string& name) {
 }
 
 Result<void> merge_into(const std::vector<int>& layers, const std::vector<int>& below, int to,
-                        int depth) {
+                        int depth, const Marks& marks) {
   if (depth > kDepthMax) return os_error("merge layers", "directories lie too deep", EOPNOTSUPP);
   std::set<std::string, std::less<>> seen;
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -202,8 +214,8 @@ Result<void> merge_into(const std::vector<int>& layers, const std::vector<int>& 
       if (!seen.insert(name).second) continue;
       const struct stat info = TRY(inspect(layers[i], name));
       if (S_ISDIR(info.st_mode)) {
-        const Stack stack = TRY(gather(layers, i, name));
-        TRY_VOID(merge_directory(stack, below, to, name, depth));
+        const Stack stack = TRY(gather(layers, i, name, marks));
+        TRY_VOID(merge_directory(stack, below, to, name, depth, marks));
         continue;
       }
       // A whiteout that hides nothing would be seen: the kernel looks for them only in directories
@@ -234,8 +246,8 @@ Result<void> copy_bytes(int from, int to) {
 
 class Copier {
  public:
-  Copier(int root, std::uint32_t from_id, std::uint32_t to_id)
-      : root_(root), from_id_(from_id), to_id_(to_id) {}
+  Copier(int root, std::uint32_t from_id, std::uint32_t to_id, const Marks& marks)
+      : root_(root), from_id_(from_id), to_id_(to_id), marks_(marks) {}
 
   Result<void> copy_directory(int from, int to, const std::string& path, int depth) {
     if (depth > kDepthMax) return os_error("copy layer", "directories lie too deep", ENAMETOOLONG);
@@ -243,7 +255,7 @@ class Copier {
       TRY_VOID(copy_entry(from, to, name, path.empty() ? name : path + "/" + name, depth));
     struct stat info{};
     if (fstat(from, &info) != 0) return os_error("inspect directory");
-    TRY_VOID(copy_attributes(from, to));
+    TRY_VOID(copy_attributes(from, to, marks_));
     return dress(to, info, owner_of(info));
   }
 
@@ -285,7 +297,7 @@ class Copier {
     if (!source || !made) return os_error("copy file");
     TRY_VOID(copy_bytes(source.get(), made.get()));
     TRY_VOID(dress(made.get(), info, owner_of(info)));
-    return copy_attributes(source.get(), made.get());
+    return copy_attributes(source.get(), made.get(), marks_);
   }
 
   Result<void> copy_link(int from, int to, const std::string& name, const struct stat& info) {
@@ -303,6 +315,7 @@ class Copier {
   int root_;
   std::uint32_t from_id_;
   std::uint32_t to_id_;
+  const Marks& marks_;
   std::map<ino_t, std::string> linked_;
 };
 
@@ -321,15 +334,17 @@ Result<void> remove_tree(int directory, const std::string& name) {
   return {};
 }
 
-Result<void> merge_layers(const std::vector<int>& layers, const std::vector<int>& below, int to) {
-  TRY_VOID(merge_into(layers, below, to, 0));
+Result<void> merge_layers(const std::vector<int>& layers, const std::vector<int>& below, int to,
+                          Privileges privileges) {
+  TRY_VOID(merge_into(layers, below, to, 0, marks_of(privileges)));
   struct stat info{};
   if (fstat(layers.front(), &info) != 0) return os_error("inspect layer");
   return dress(to, info, {info.st_uid, info.st_gid});
 }
 
-Result<void> copy_layer(int layer, int to, std::uint32_t from_id, std::uint32_t to_id) {
-  return Copier(to, from_id, to_id).copy_directory(layer, to, "", 0);
+Result<void> copy_layer(int layer, int to, std::uint32_t from_id, std::uint32_t to_id,
+                        Privileges privileges) {
+  return Copier(to, from_id, to_id, marks_of(privileges)).copy_directory(layer, to, "", 0);
 }
 
 }  // namespace pons::spawner

@@ -128,26 +128,40 @@ std::uint64_t read_pressure(int group, const char* file) {
 
 }  // namespace
 
-Sandboxes::Sandboxes(roles::Keeper& keeper, Grounds grounds, StagedTrees trees)
-    : keeper_(keeper), grounds_(std::move(grounds)), trees_(std::move(trees)) {}
+Sandboxes::Sandboxes(Privileges privileges, roles::Keeper& keeper, Grounds grounds,
+                     StagedTrees trees)
+    : privileges_(privileges),
+      keeper_(keeper),
+      grounds_(std::move(grounds)),
+      trees_(std::move(trees)) {}
 
-Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper, LayerMounts layer_mounts) {
+Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper, Privileges privileges,
+                                    LayerMounts layer_mounts) {
   for (const char* name : {"cells", "layers", "root", "stores"}) TRY_VOID(make_directory(name));
-  Sandboxes all(keeper, TRY(Grounds::create()), TRY(StagedTrees::build("stage")));
+  Sandboxes all(privileges, keeper, TRY(Grounds::create(privileges)),
+                TRY(StagedTrees::build("stage", privileges)));
   all.group_prefix_ = fmt::format("pons-{}-", TRY(load_instance()));
   all.layer_mounts_ = layer_mounts;
   all.filter_ = TRY(sandbox_filter(NestedUserNamespaces::kRefused));
   all.filter_with_nesting_ = TRY(sandbox_filter(NestedUserNamespaces::kAllowed));
   all.program_ = TRY(load_cell());
   all.null_device_ = TRY(linux::open_file("/dev/null", O_RDWR));
-  if (auto hierarchy = linux::CgroupHierarchy::detect(); hierarchy) {
-    all.hierarchy_ = std::move(*hierarchy);
-    if (auto delegated = all.hierarchy_->delegate(); !delegated)
-      LOG_WARN("control groups cannot be made", {"error", delegated.error()});
-  }
+  all.find_control_groups();
   TRY_VOID(all.adopt_kept());
   all.remove_leftovers();
   return all;
+}
+
+void Sandboxes::find_control_groups() {
+  auto hierarchy = linux::CgroupHierarchy::detect();
+  if (!hierarchy) return;
+  // A user has control groups only where somebody delegated them, which version 1 does not know.
+  const bool own = privileges_ == Privileges::kOwnNamespace;
+  auto delegated = own && hierarchy->version() != 2
+                       ? Result<void>(os_error("use control groups", "of version 1", EPERM))
+                       : hierarchy->delegate();
+  if (!delegated) LOG_WARN("control groups cannot be made", {"error", delegated.error()});
+  if (delegated || !own) hierarchy_ = std::move(*hierarchy);
 }
 
 // ---- across a restart
@@ -200,8 +214,9 @@ Result<void> Sandboxes::adopt_kept() {
       auto group = hierarchy_->adopt(group_prefix_ + name_of_key(key));
       if (group) sandbox.cgroup = std::move(*group);
     }
+    if (privileges_ == Privileges::kOwnNamespace) continue;
     for (Borrowed& lender : sandbox.borrowed) {
-      auto mapped = map_store(*lender.store, lender.slot, sandbox.slot);
+      auto mapped = map_store(*lender.store, lender.slot, sandbox.slot, privileges_);
       if (!mapped)
         LOG_WARN("the files of this sandbox cannot be rolled back any more",
                  {"sandbox", name_of_key(key)}, {"error", mapped.error()});
@@ -209,13 +224,16 @@ Result<void> Sandboxes::adopt_kept() {
     }
   }
   // Deposits are made after a sandbox lives: one that is not complete died with the former process
-  // in between, and so does what is left of it.
+  // in between, and so does what is left of it. In a user namespace of its own every process of the
+  // spawner starts anew: it has no power over the sandboxes of the former one, which end with it.
   std::vector<std::uint64_t> broken;
   for (const auto& [key, sandbox] : sandboxes_)
-    if (!sandbox.cell || !sandbox.store || !sandbox.mount_namespace) broken.push_back(key);
+    if (privileges_ == Privileges::kOwnNamespace || !sandbox.cell || !sandbox.store ||
+        !sandbox.mount_namespace)
+      broken.push_back(key);
   for (const std::uint64_t key : broken) {
     LOG_WARN("a half-made sandbox is removed", {"sandbox", name_of_key(key)});
-    bury(std::move(sandboxes_.extract(key).mapped()));
+    bury(std::move(*condemn(key)));
   }
   return {};
 }
@@ -263,7 +281,8 @@ const Sandbox* Sandboxes::find(std::uint64_t key) const {
 }
 
 ViewSources Sandboxes::sources_of(const Sandbox& sandbox, const Create& create) const {
-  return {.sandbox = sandbox.key,
+  return {.privileges = privileges_,
+          .sandbox = sandbox.key,
           .slot = sandbox.slot,
           .user_namespace = sandbox.user_namespace.get(),
           .store = *sandbox.store,
@@ -301,7 +320,7 @@ Outcome<std::vector<Borrowed>> Sandboxes::borrow(const Request& request, std::ui
 
 Result<Store> Sandboxes::lend(const Request& request, const Borrowed& lender,
                               std::uint32_t slot) const {
-  auto lent = map_store(*lender.store, lender.slot, slot);
+  auto lent = map_store(*lender.store, lender.slot, slot, privileges_);
   if (layer_mounts_ == LayerMounts::kDetached) return lent;
   if (!lent) {
     std::vector<std::uint32_t> numbers;
@@ -347,7 +366,8 @@ Outcome<Sandbox> Sandboxes::build(const Request& request, int listener) {
   const bool allow_setuid = (create.flags & kAllowSudo) != 0;
   auto view = PASS(build_view(request.view, sources, allow_setuid));
   auto process = PASS(start_cell(
-      {.ground = ground,
+      {.privileges = privileges_,
+       .ground = ground,
        .cgroup = sandbox.cgroup ? &*sandbox.cgroup : nullptr,
        .root = std::move(view),
        .trees = trees_,
@@ -356,11 +376,13 @@ Outcome<Sandbox> Sandboxes::build(const Request& request, int listener) {
            (create.flags & kAllowNestedUserNamespaces) != 0 ? *filter_with_nesting_ : *filter_,
        .allow_setuid = allow_setuid,
        .shared_memory_bytes = std::min(kSharedMemoryBytesMax, create.limits.memory_bytes / 4),
+       .processes_max = sandbox.cgroup ? 0 : create.limits.pids,
        .listener = listener,
        .program = program_.get(),
        .null_device = null_device_.get(),
        .home_net_namespace = grounds_.home().fd(),
-       .die_with_spawner = !sandbox.cgroup}));
+
+       .die_with_spawner = !sandbox.cgroup || privileges_ == Privileges::kOwnNamespace}));
   sandbox.user_namespace = std::move(ground.user_namespace);
   sandbox.net_namespace = std::move(ground.net_namespace);
   sandbox.mount_namespace = std::move(process.mount_namespace);

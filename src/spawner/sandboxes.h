@@ -37,6 +37,7 @@ class Sandboxes {
  public:
   // Takes over what a former process of the spawner left alive, and removes what nobody knows.
   static Result<Sandboxes> create(roles::Keeper& keeper,
+                                  Privileges privileges = Privileges::kHostRoot,
                                   LayerMounts layer_mounts = probe_layer_mounts());
 
   // A connection to the cell of the sandbox, which is made unless it exists.
@@ -59,10 +60,12 @@ class Sandboxes {
   const Sandbox* find(std::uint64_t key) const;
   std::vector<std::uint64_t> keys_after(std::uint64_t key, std::size_t count_max) const;
   bool prepare_one();  // uses a quiet moment; false when there is nothing to prepare
+  Privileges privileges() const { return privileges_; }
   const std::string& layer_directory() const { return layer_directory_; }
 
  private:
-  Sandboxes(roles::Keeper& keeper, Grounds grounds, StagedTrees trees);
+  Sandboxes(Privileges privileges, roles::Keeper& keeper, Grounds grounds, StagedTrees trees);
+  void find_control_groups();
   Result<void> adopt_kept();
   void remove_leftovers();
   Outcome<Sandbox> build(const Request& request, int listener);
@@ -72,6 +75,7 @@ class Sandboxes {
   Result<void> deposit(const Sandbox& sandbox);
   ViewSources sources_of(const Sandbox& sandbox, const Create& create) const;
 
+  Privileges privileges_;
   roles::Keeper& keeper_;
   Grounds grounds_;
   StagedTrees trees_;

@@ -237,7 +237,8 @@ void Spawner::drop_layers(const Request& request) {
 
 void Spawner::merge(const Request& request) {
   const Sandbox& sandbox = *sandboxes_.find(request.sandbox);
-  const std::uint32_t owner = first_id_of(sandbox.slot);
+  const Privileges privileges = sandboxes_.privileges();
+  const std::uint32_t owner = owner_of(privileges, sandbox.slot);
   start_work(request, Step::kMerge, [&](int) -> Result<void> {
     const auto opened = TRY(open_stack(sandbox, request, sandboxes_.layer_directory()));
     const std::size_t count = std::min(request.argument, std::uint64_t{opened.size()});
@@ -247,7 +248,7 @@ void Spawner::merge(const Request& request) {
     if (layers.empty()) return os_error("merge layers", "none", EINVAL);
     TRY_VOID(sandbox.store->add_layer(request.view.upper, owner));
     const UniqueFd merged = TRY(sandbox.store->open_layer(request.view.upper));
-    if (auto done = merge_layers(layers, below, merged.get()); !done) {
+    if (auto done = merge_layers(layers, below, merged.get(), privileges); !done) {
       const std::string aside = TRY(sandbox.store->discard_layer(request.view.upper));
       (void)remove_tree(sandbox.store->fd(), aside);
       return done.error();
@@ -272,7 +273,8 @@ void Spawner::snapshot(const Request& request) {
       const UniqueFd from = TRY(store->open_layer(layer.number));
       auto staged = TRY(layers.stage(lease));
       const UniqueFd to = TRY(linux::open_file(staged.get() + "/fs", O_RDONLY | O_DIRECTORY));
-      TRY_VOID(copy_layer(from.get(), to.get(), first_id_of(slot), 0));
+      const Privileges privileges = sandboxes_.privileges();
+      TRY_VOID(copy_layer(from.get(), to.get(), owner_of(privileges, slot), 0, privileges));
       const auto published = TRY(layers.publish(std::move(staged), "snapshot"));
       TRY_VOID(linux::write_all(results, published.digest));
     }
@@ -355,6 +357,8 @@ Result<void> serve(roles::RoleStart& start) {
   TRY_VOID(linux::raise_descriptor_limit());
   // Reads the host's /etc, which is out of sight afterwards.
   TRY_VOID(templates::ensure_host_layer(start.confinement.state_dir));
+  const Privileges privileges = TRY(take_privileges());
+  start.confinement.own_user_namespace = privileges == Privileges::kOwnNamespace;
   const auto steps = TRY(roles::confine(roles::profile_of(start.role), start.confinement));
   for (const auto& step : steps)
     if (!step.note.empty())
@@ -365,7 +369,7 @@ Result<void> serve(roles::RoleStart& start) {
   const UniqueFd channel = start.take("from:warden");
   const UniqueFd line = start.take("keeper");
   roles::Keeper keeper(line.get());
-  Spawner spawner(start, TRY(Sandboxes::create(keeper)), channel.get());
+  Spawner spawner(start, TRY(Sandboxes::create(keeper, privileges)), channel.get());
   TRY_VOID(keeper.say_ready());
   for (bool quiet = false;;) {
     std::vector<pollfd> waits = {{.fd = signals.fd(), .events = POLLIN, .revents = 0},

@@ -76,13 +76,16 @@ Result<void> StagedTrees::build_sys(int root) const {
   return {};
 }
 
-Result<void> StagedTrees::build_host(int root) {
+Result<void> StagedTrees::build_host(int root, Privileges privileges) {
   TRY_VOID(make_directory(root, "nothing"));
   for (const char* name : kHostNames) {
     const std::string source = fmt::format("/{}", name);
     if (!is_directory(source)) continue;
-    auto tree = TRY(DetachedMount::overlay(
-        {.lower = {source, fmt::format("{}/nothing", directory_)}, .upper = {}, .work = {}}));
+    auto tree =
+        TRY(DetachedMount::overlay({.lower = {source, fmt::format("{}/nothing", directory_)},
+                                    .upper = {},
+                                    .work = {},
+                                    .user_xattr = privileges == Privileges::kOwnNamespace}));
     TRY_VOID(tree.set_attributes({.read_only = true, .no_suid = true, .no_dev = true}));
     TRY_VOID(make_directory(root, name));
     TRY_VOID(std::move(tree).attach(root, name));
@@ -91,7 +94,7 @@ Result<void> StagedTrees::build_host(int root) {
   return {};
 }
 
-Result<StagedTrees> StagedTrees::build(const std::string& directory) {
+Result<StagedTrees> StagedTrees::build(const std::string& directory, Privileges privileges) {
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return os_error("stage tree", directory);
   StagedTrees trees(directory);
@@ -102,7 +105,7 @@ Result<StagedTrees> StagedTrees::build(const std::string& directory) {
   TRY_VOID(trees.build_dev(root.get()));
   TRY_VOID(trees.build_sys(root.get()));
   TRY_VOID(make_file(root.get(), "blank"));
-  TRY_VOID(trees.build_host(root.get()));
+  TRY_VOID(trees.build_host(root.get(), privileges));
   mount_attr sealed{};
   sealed.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOATIME;
   sealed.attr_clr = MOUNT_ATTR__ATIME;

@@ -5,6 +5,7 @@
 
 #include "pons/base/result.h"
 #include "pons/linux/mount.h"
+#include "privileges.h"
 
 namespace pons::spawner {
 
@@ -13,7 +14,7 @@ namespace pons::spawner {
 class StagedTrees {
  public:
   // Mounts them below `directory`, for as long as the calling process's mount namespace lives.
-  static Result<StagedTrees> build(const std::string& directory);
+  static Result<StagedTrees> build(const std::string& directory, Privileges privileges);
 
   Result<linux::DetachedMount> dev() const;  // null, zero, full, random, urandom, tty
   Result<linux::DetachedMount> sys() const;  // processors and memory nodes
@@ -30,7 +31,7 @@ class StagedTrees {
   explicit StagedTrees(std::string directory) : directory_(std::move(directory)) {}
   Result<void> build_dev(int root) const;
   Result<void> build_sys(int root) const;
-  Result<void> build_host(int root);
+  Result<void> build_host(int root, Privileges privileges);
 
   std::string directory_;
   std::vector<std::string> host_names_;

@@ -23,8 +23,9 @@ using linux::UniqueFd;
 Result<DetachedMount> open_template_layer(const Digest& digest, const ViewSources& sources) {
   auto mount = TRY(DetachedMount::clone_tree(template_layer_path(digest, sources.layer_directory),
                                              MountScope::kOneMount));
-  TRY_VOID(
-      mount.set_attributes({.read_only = true, .idmap_user_namespace_fd = sources.user_namespace}));
+  const bool idmapped = sources.privileges == Privileges::kHostRoot;
+  TRY_VOID(mount.set_attributes(
+      {.read_only = true, .idmap_user_namespace_fd = idmapped ? sources.user_namespace : -1}));
   return mount;
 }
 
@@ -75,7 +76,9 @@ Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, 
   std::vector<UniqueFd> own;
   TemplateLayers from_template(sources.layer_mounts);
   linux::OverlayLayers layers;
-  layers.move_directories = true;
+  // The kernel takes marks of moved directories only from who could not forge them.
+  layers.move_directories = sources.privileges == Privileges::kHostRoot;
+  layers.user_xattr = sources.privileges == Privileges::kOwnNamespace;
   for (const OwnLayer& layer : std::span(view.layers).first(view.layer_count)) {
     own.push_back(STEP(Step::kStore, open_own_layer(layer, sources)));
     layers.lower.push_back(path_of(own.back().get()));
@@ -84,7 +87,8 @@ Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, 
     auto mount = STEP(Step::kTemplateLayer, open_template_layer(digest, sources));
     layers.lower.push_back(STEP(Step::kTemplateLayer, from_template.add(std::move(mount))));
   }
-  STEP_VOID(Step::kStore, sources.store.add_layer(view.upper, first_id_of(sources.slot)));
+  STEP_VOID(Step::kStore,
+            sources.store.add_layer(view.upper, owner_of(sources.privileges, sources.slot)));
   const UniqueFd upper = STEP(Step::kStore, sources.store.open_layer(view.upper));
   const UniqueFd work = STEP(Step::kStore, sources.store.open_work(view.upper));
   layers.upper = path_of(upper.get());
@@ -119,11 +123,16 @@ Result<Store> copy_store(const Store& store, std::span<const std::uint32_t> laye
   return copy;
 }
 
-Result<Store> map_store(const Store& store, std::uint32_t from_slot, std::uint32_t to_slot) {
+Result<Store> map_store(const Store& store, std::uint32_t from_slot, std::uint32_t to_slot,
+                        Privileges privileges) {
+  auto mount = TRY(DetachedMount::clone_tree(store.fd(), MountScope::kOneMount));
+  if (privileges == Privileges::kOwnNamespace) {
+    TRY_VOID(mount.set_attributes({.read_only = true}));
+    return Store::adopt(TRY(linux::duplicate(mount.fd())));
+  }
   const UniqueFd map = TRY(create_user_namespace({.inside = first_id_of(from_slot),
                                                   .outside = first_id_of(to_slot),
                                                   .count = kIdsPerSandbox}));
-  auto mount = TRY(DetachedMount::clone_tree(store.fd(), MountScope::kOneMount));
   TRY_VOID(mount.set_attributes({.read_only = true, .idmap_user_namespace_fd = map.get()}));
   return Store::adopt(TRY(linux::duplicate(mount.fd())));
 }

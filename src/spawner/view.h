@@ -9,6 +9,7 @@
 #include "pons/base/result.h"
 #include "pons/linux/mount.h"
 #include "pons/spawner/protocol.h"
+#include "privileges.h"
 #include "store.h"
 
 namespace pons::spawner {
@@ -67,6 +68,7 @@ enum class LayerMounts : std::uint8_t { kDetached, kAttached };
 LayerMounts probe_layer_mounts();
 
 struct ViewSources {
+  Privileges privileges = Privileges::kHostRoot;
   std::uint64_t sandbox = 0;  // whose view it is
   std::uint32_t slot = 0;
   int user_namespace = -1;
@@ -84,8 +86,9 @@ std::string template_layer_path(const Digest& digest, const std::string& layer_d
 Outcome<linux::DetachedMount> build_view(const View& view, const ViewSources& sources,
                                          bool allow_setuid);
 
-// The same store with every owner moved from one range of ids to another.
-Result<Store> map_store(const Store& store, std::uint32_t from_slot, std::uint32_t to_slot);
+// The same store, read only, with every owner moved from one range of ids to another.
+Result<Store> map_store(const Store& store, std::uint32_t from_slot, std::uint32_t to_slot,
+                        Privileges privileges);
 
 // The same by copying `layers` of it, for kernels before 6.3, where memory file systems take no
 // map.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -72,6 +73,12 @@ Result<void> remove_layer(const std::string& path, const std::string& digest) {
   return remove_tree(doomed);
 }
 
+// Root of a user namespace may not, whatever its capabilities there: it gets EPERM before the
+// kernel looks whether there is such an attribute.
+bool may_set_trusted(int fd) {
+  return fremovexattr(fd, "trusted.overlay.none") == 0 || errno != EPERM;
+}
+
 }  // namespace
 
 bool is_digest(std::string_view text) {
@@ -120,7 +127,7 @@ Result<LayerInfo> LayerStore::publish(StagingDirectory staged, const std::string
                                       const TreeLimits& limits) const {
   const UniqueFd tree =
       TRY(linux::open_file(staged.get() + "/fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  const auto marks = geteuid() == 0 ? OpaqueMarks::kPromote : OpaqueMarks::kRead;
+  const auto marks = may_set_trusted(tree.get()) ? OpaqueMarks::kPromote : OpaqueMarks::kRead;
   const TreeSummary summary = TRY(digest_tree(tree.get(), marks, limits));
   LayerInfo info{.digest = summary.digest,
                  .bytes = summary.bytes,

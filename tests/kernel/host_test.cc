@@ -24,6 +24,9 @@ TEST(HostTest, FindsWhatThisHostHasAndChangesNothing) {
   EXPECT_TRUE(features.seccomp);
   EXPECT_TRUE(features.nftables);
   EXPECT_TRUE(features.overlayfs);
+  EXPECT_TRUE(features.idmapped_tmpfs);
+  EXPECT_TRUE(features.cgroups_writable);
+  EXPECT_TRUE(features.nested_user_namespaces);
   EXPECT_EQ(features.kvm, access("/dev/kvm", R_OK | W_OK) == 0);
   EXPECT_EQ(*read_file("/proc/self/mountinfo"), mounts_before);
   EXPECT_EQ(NamespaceFd::open_current(NamespaceKind::kNet)->id(), net_before);
@@ -38,6 +41,9 @@ TEST(HostTest, WorksWithoutPrivileges) {
               REQUIRE(features.user_namespaces);
               REQUIRE(features.nftables);
               REQUIRE(features.overlayfs);
+              REQUIRE(features.nested_user_namespaces);
+              REQUIRE(!features.idmapped_tmpfs);
+              REQUIRE(!features.cgroups_writable);
               REQUIRE(!features.kvm);  // the device is for root and its group
               return 0;
             }),

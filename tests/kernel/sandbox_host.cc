@@ -38,7 +38,7 @@ SandboxHost::SandboxHost(LayerMounts layer_mounts) {
   if (unshare(CLONE_NEWNS | CLONE_NEWNET) != 0 || !linux::make_mounts_private() ||
       !templates::ensure_host_layer(scratch_.path()) || chdir(state.c_str()) != 0)
     return;
-  auto made = Sandboxes::create(*keeper_, layer_mounts);
+  auto made = Sandboxes::create(*keeper_, Privileges::kHostRoot, layer_mounts);
   if (!made) {
     std::fprintf(stderr, "cannot make sandboxes: %s\n", made.error().describe().c_str());
     return;

@@ -13,12 +13,16 @@ struct HostFeatures {
   int kernel_minor = 0;
   int cgroup_version = 0;  // 0: none
   std::vector<std::string> cgroup_controllers;
-  bool user_namespaces = false;  // with capabilities inside, which some hosts withhold
+  bool cgroups_writable = false;  // groups can be made below this process's own
+  bool user_namespaces = false;   // with capabilities inside, which some hosts withhold
+  bool nested_user_namespaces = false;
   int landlock_abi = 0;
   bool seccomp = false;
   bool nftables = false;  // in a network namespace of its own
   bool kvm = false;
   bool overlayfs = false;  // in a mount namespace of its own
+  bool idmapped_tmpfs = false;
+  bool loop_devices = false;
 };
 
 // Harmless, and works without privileges. Forks a few short-lived children: call it at start.

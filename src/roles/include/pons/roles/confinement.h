@@ -15,6 +15,8 @@ struct ConfinementContext {
   std::string state_dir;  // of Pons; the role's own is the folder of its name inside
   pid_t supervisor;
   LandlockNeed landlock = LandlockNeed::kRequired;
+  // The role is root of a user namespace of its own, and of nothing else on this host.
+  bool own_user_namespace = false;
 };
 
 struct ConfinementStep {
