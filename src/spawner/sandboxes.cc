@@ -20,10 +20,12 @@
 
 #include <fmt/format.h>
 
+#include "disk_image.h"
 #include "pons/base/id.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/cell/image.h"
+#include "pons/linux/loop_image.h"
 #include "switch_view.h"
 
 namespace pons::spawner {
@@ -132,7 +134,8 @@ Sandboxes::Sandboxes(roles::Keeper& keeper, Grounds grounds, StagedTrees trees)
     : keeper_(keeper), grounds_(std::move(grounds)), trees_(std::move(trees)) {}
 
 Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper) {
-  for (const char* name : {"cells", "layers", "root"}) TRY_VOID(make_directory(name));
+  for (const char* name : {"cells", "layers", "root", kImageDirectory})
+    TRY_VOID(make_directory(name));
   Sandboxes all(keeper, TRY(Grounds::create()), TRY(StagedTrees::build("stage")));
   all.group_prefix_ = fmt::format("pons-{}-", TRY(load_instance()));
   all.filter_ = TRY(sandbox_filter(NestedUserNamespaces::kRefused));
@@ -144,6 +147,8 @@ Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper) {
     if (auto delegated = all.hierarchy_->delegate(); !delegated)
       LOG_WARN("control groups cannot be made", {"error", delegated.error()});
   }
+  if (!linux::can_create_ext4_images())
+    LOG_WARN("no sandbox can have a disk: mkfs.ext4 is missing; install the package e2fsprogs");
   TRY_VOID(all.adopt_kept());
   all.remove_leftovers();
   return all;
@@ -314,8 +319,9 @@ Outcome<Sandbox> Sandboxes::build(const Request& request, int listener) {
     sandbox.cgroup = STEP(
         Step::kCgroup,
         hierarchy_->create(group_prefix_ + name_of_key(sandbox.key), group_limits(create.limits)));
-  sandbox.store =
-      std::make_shared<const Store>(STEP(Step::kStore, Store::create_in_memory(create.limits)));
+  sandbox.store = std::make_shared<const Store>(STEP(
+      Step::kStore, (create.flags & kDiskUpper) != 0 ? Store::create_on_disk(create.limits)
+                                                     : Store::create_in_memory(create.limits)));
   sandbox.borrowed = PASS(borrow(request, ground.slot));
   ViewSources sources = sources_of(sandbox, create);
   sources.user_namespace = ground.user_namespace.get();
@@ -350,7 +356,6 @@ Outcome<UniqueFd> Sandboxes::create_sandbox(const Request& request) {
   if (limits.disk_bytes == 0 || limits.disk_inodes == 0 || limits.memory_bytes == 0 ||
       request.create.template_layer_count == 0)
     return failure(Step::kLimits, EINVAL);
-  if ((request.create.flags & kDiskUpper) != 0) return failure(Step::kStore, EOPNOTSUPP);
   const UniqueFd listener = STEP(Step::kSocket, listen_for_warden(request.sandbox));
   auto built = build(request, listener.get());
   if (!built) {
@@ -396,9 +401,9 @@ Outcome<> Sandboxes::switch_view(const Request& request) {
 Outcome<> Sandboxes::set_limits(const Request& request) {
   Sandbox& sandbox = sandboxes_.at(request.sandbox);
   const SandboxLimits& limits = request.create.limits;
-  if (sandbox.cgroup) STEP_VOID(Step::kLimits, sandbox.cgroup->set_limits(group_limits(limits)));
   if (limits.disk_bytes != 0 && limits.disk_inodes != 0)
     STEP_VOID(Step::kStore, sandbox.store->resize(limits));
+  if (sandbox.cgroup) STEP_VOID(Step::kLimits, sandbox.cgroup->set_limits(group_limits(limits)));
   return {};
 }
 
@@ -482,12 +487,23 @@ std::optional<Sandbox> Sandboxes::condemn(std::uint64_t key) {
   return sandbox;
 }
 
+// Layers that a living sandbox stands on are needed after the end of the one that wrote them.
+bool Sandboxes::is_needed(std::uint64_t writer) const {
+  return sandboxes_.contains(writer) || std::ranges::any_of(sandboxes_, [&](const auto& entry) {
+           const auto& borrowed = entry.second.borrowed;
+           return std::ranges::find(borrowed, writer, &Borrowed::sandbox) != borrowed.end();
+         });
+}
+
 void Sandboxes::bury(Sandbox sandbox) {
   if (sandbox.cell) {
     siginfo_t info{};
     waitid(P_PIDFD, static_cast<id_t>(sandbox.cell.get()), &info, WEXITED | WNOHANG);
   }
   sandbox.cgroup.reset();
+  if (sandbox.store && !is_needed(sandbox.key)) sandbox.store->abandon();
+  for (const Borrowed& lender : sandbox.borrowed)
+    if (!is_needed(lender.sandbox)) lender.store->abandon();
   unlink(socket_path(sandbox.key).c_str());
   const std::string prefix = fmt::format("{:016x}.{}.", sandbox.key, sandbox.slot);
   std::vector<std::string> kept{"user", "net", "mount", "store", "cell"};

@@ -66,6 +66,7 @@ class Sandboxes {
   void remove_leftovers();
   Outcome<Sandbox> build(const Request& request, int listener);
   Outcome<std::vector<Borrowed>> borrow(const Request& request, std::uint32_t slot) const;
+  bool is_needed(std::uint64_t writer) const;
   Result<void> deposit(const Sandbox& sandbox);
   ViewSources sources_of(const Sandbox& sandbox, const Create& create) const;
 

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "disk_image.h"
 #include "pons/base/id.h"
 
 namespace pons::spawner {
@@ -36,6 +37,11 @@ Result<Store> Store::create_in_memory(const SandboxLimits& limits) {
       {"nr_inodes", std::to_string(limits.disk_inodes)}};
   auto mount = TRY(linux::DetachedMount::new_filesystem("tmpfs", options));
   TRY_VOID(mount.set_attributes({.no_dev = true}));
+  return Store(TRY(linux::duplicate(mount.fd())));
+}
+
+Result<Store> Store::create_on_disk(const SandboxLimits& limits) {
+  const auto mount = TRY(mount_disk_image(limits));
   return Store(TRY(linux::duplicate(mount.fd())));
 }
 
@@ -70,7 +76,12 @@ Result<std::string> Store::discard_layer(std::uint32_t number) const {
   return aside;
 }
 
+void Store::abandon() const {
+  if (is_disk_image(root_.get())) abandon_disk_image(root_.get());
+}
+
 Result<void> Store::resize(const SandboxLimits& limits) const {
+  if (is_disk_image(root_.get())) return grow_disk_image(root_.get(), limits);
   const UniqueFd context(fspick(root_.get(), "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH));
   if (!context) return os_error("resize store");
   const std::string inodes = std::to_string(limits.disk_inodes);
