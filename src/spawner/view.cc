@@ -50,6 +50,8 @@ Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, 
   std::vector<DetachedMount> from_template;
   linux::OverlayLayers layers;
   layers.move_directories = true;
+  // A sandbox does not outlive the host, and the end of a view would wait for all of its disk.
+  layers.skip_sync = true;
   for (const OwnLayer& layer : std::span(view.layers).first(view.layer_count)) {
     own.push_back(STEP(Step::kStore, open_own_layer(layer, sources)));
     layers.lower.push_back(path_of(own.back().get()));
