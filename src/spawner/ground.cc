@@ -57,11 +57,14 @@ class Holder {  // a process that does nothing but be in a namespace
 
 Result<UniqueFd> create_user_namespace(const linux::IdMap& map) {
   linux::Pipe visible = TRY(linux::create_pipe());
+  const pid_t spawner = getpid();
   const long pid = syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, nullptr, nullptr, nullptr, 0);
   if (pid < 0) return os_error("create user namespace");
   if (pid == 0) {
     // The spawner hides its memory, a copy of which this is, and /proc hides such processes.
     prctl(PR_SET_DUMPABLE, 1);
+    // A spawner that is killed does not come to end it.
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != spawner) _exit(1);
     [[maybe_unused]] const ssize_t told = write(visible.write_end.get(), "", 1);
     for (;;) pause();
   }
