@@ -25,6 +25,14 @@ class Disk(PonsTestCase):
         super().setUp()
         self.before = images()
         self.pons = self.start()
+        self.addCleanup(self.end, self.pons)
+
+    @staticmethod
+    def end(pons):
+        """In order: sandboxes outlive a Pons that is killed."""
+        if pons.process.poll() is None:
+            pons.signal(signal.SIGTERM)
+            pons.wait_until_ended()
 
     def sandbox(self, verb, *words, code=0):
         done = self.run_pons("sandbox", verb, "--state-dir", self.pons.state_dir, *words)
@@ -74,5 +82,6 @@ class Disk(PonsTestCase):
     def test_nothing_is_left_when_all_of_pons_is_killed(self):
         own = self.create()
         self.pons.destroy()
-        self.start(state_dir=self.pons.state_dir)  # ends what the former run left
+        again = self.start(state_dir=self.pons.state_dir)  # ends what the former run left
+        self.addCleanup(self.end, again)
         self.wait_until_gone(own)
