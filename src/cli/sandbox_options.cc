@@ -113,10 +113,9 @@ void add_sandbox_options(CLI::App& app, SandboxOptions& options) {
   app.add_option("--pids", options.pids, "Processes and threads it may have (default: 512)")
       ->type_name("COUNT")
       ->check(CLI::Range(1U, 4'000'000U));
-  app.add_option("--disk", options.disk, "Bytes it may write to its file system")
+  app.add_option("--disk", options.disk,
+                 "Keep what it writes on disk, at most so much (default: in memory)")
       ->type_name("SIZE");
-  app.add_flag("--disk-upper", options.disk_upper,
-               "Keep what it writes on disk and not in memory; needs --disk");
   app.add_option("--idle", options.idle, "End it when nobody used it for so long")
       ->type_name("DURATION");
   app.add_option("--lifetime", options.lifetime, "End it after so long")->type_name("DURATION");
@@ -135,9 +134,7 @@ Result<void> apply(const SandboxOptions& options, sandbox::CreateRequest& reques
   TRY_VOID(set_duration("--lifetime", options.lifetime, limits.lifetime_max));
   if (options.cpu_percent != 0) limits.cpu_percent = options.cpu_percent;
   if (options.pids != 0) limits.pids = options.pids;
-  if (options.disk_upper) limits.disk_upper = true;
-  if (limits.disk_upper && limits.disk_bytes == 0)
-    return make_error(ErrorCode::kInvalid, kStep, "--disk-upper needs --disk SIZE");
+  if (!options.disk.empty()) limits.disk_upper = true;
   return {};
 }
 

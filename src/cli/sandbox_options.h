@@ -30,7 +30,6 @@ struct SandboxOptions {
   std::string memory, swap, disk, idle, lifetime;
   std::uint32_t cpu_percent = 0;
   std::uint32_t pids = 0;
-  bool disk_upper = false;
 };
 void add_sandbox_options(CLI::App& app, SandboxOptions& options);
 

@@ -29,12 +29,14 @@ struct PathTraits {
 };
 using TemporaryFile = UniqueHandle<PathTraits>;
 
+const char* mkfs_program() {
+  return access("/usr/sbin/mkfs.ext4", X_OK) == 0 ? "/usr/sbin/mkfs.ext4" : "/sbin/mkfs.ext4";
+}
+
 Result<void> run_mkfs(const std::string& path, std::uint64_t inodes) {
   Pipe words = TRY(create_pipe());
-  const char* program =
-      access("/usr/sbin/mkfs.ext4", X_OK) == 0 ? "/usr/sbin/mkfs.ext4" : "/sbin/mkfs.ext4";
   auto child = ChildProcess::spawn(
-      program,
+      mkfs_program(),
       // No journal and no reserved blocks: the file system ends with its sandbox, and nobody but
       // the sandbox's own root could use the reserve.
       {.argv = {"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O",
@@ -76,7 +78,20 @@ Result<void> copy_data(int from, int to, off_t size) {
   return {};
 }
 
+Result<void> copy_content(int from, int to) {
+  struct stat status{};
+  if (fstat(from, &status) != 0 || !S_ISREG(status.st_mode))
+    return make_error(ErrorCode::kInvalid, "copy image", "it is not a regular file");
+  if (ioctl(to, FICLONE, from) == 0) return {};
+  if (ftruncate(to, status.st_size) != 0) return os_error("size image");
+  return copy_data(from, to, status.st_size);
+}
+
 }  // namespace
+
+bool can_create_ext4_images() {
+  return access(mkfs_program(), X_OK) == 0;
+}
 
 Result<void> create_ext4_image(const std::string& path, Ext4Size size) {
   if (size.bytes < kBytesMin || size.inodes < 16)
@@ -94,30 +109,40 @@ Result<void> create_ext4_image(const std::string& path, Ext4Size size) {
 
 Result<void> copy_image(const std::string& from, const std::string& to) {
   const UniqueFd source = TRY(open_file(from, O_RDONLY | O_NOFOLLOW));
-  struct stat status{};
-  if (fstat(source.get(), &status) != 0 || !S_ISREG(status.st_mode))
-    return make_error(ErrorCode::kInvalid, "copy image", from + " is not a regular file");
   const UniqueFd target = TRY(open_file(to, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   TemporaryFile unfinished(to);
-  if (ioctl(target.get(), FICLONE, source.get()) != 0) {
-    if (ftruncate(target.get(), status.st_size) != 0) return os_error("size image", to);
-    TRY_VOID(copy_data(source.get(), target.get(), status.st_size));
-  }
+  TRY_VOID(copy_content(source.get(), target.get()));
   [[maybe_unused]] const std::string finished = unfinished.release();
   return {};
 }
 
+Result<UniqueFd> copy_image_unnamed(const std::string& from, const std::string& directory) {
+  const UniqueFd source = TRY(open_file(from, O_RDONLY | O_NOFOLLOW));
+  const std::string name = fmt::format("{}/copy-{}", directory, random_text(12));
+  UniqueFd target = TRY(open_file(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  if (unlink(name.c_str()) != 0) return os_error("take the name off image", name);
+  TRY_VOID(copy_content(source.get(), target.get()));
+  return target;
+}
+
 Result<LoopImage> LoopImage::attach(const std::string& image_path) {
-  const UniqueFd control = TRY(open_file("/dev/loop-control", O_RDWR));
-  UniqueFd backing(open(image_path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd backing(open(image_path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!backing) return os_error("open image", image_path);
+  const UniqueFd devices = TRY(open_file("/dev", O_PATH | O_DIRECTORY));
+  return attach(backing.get(), devices.get());
+}
+
+Result<LoopImage> LoopImage::attach(int image_fd, int devices_fd) {
+  const UniqueFd control(openat(devices_fd, "loop-control", O_RDWR | O_CLOEXEC));
+  if (!control) return os_error("open loop device", "loop-control");
   for (int attempt = 0; attempt < kAttachAttempts; ++attempt) {
     const int number = ioctl(control.get(), LOOP_CTL_GET_FREE);
     if (number < 0) return os_error("find free loop device");
     const std::string device = fmt::format("/dev/loop{}", number);
-    UniqueFd loop = TRY(open_file(device, O_RDWR));
+    UniqueFd loop(openat(devices_fd, fmt::format("loop{}", number).c_str(), O_RDWR | O_CLOEXEC));
+    if (!loop) return os_error("open loop device", device);
     loop_config config{};
-    config.fd = static_cast<std::uint32_t>(backing.get());
+    config.fd = static_cast<std::uint32_t>(image_fd);
     config.block_size = 4096;
     config.info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO;
     bool direct = true;

@@ -152,6 +152,7 @@ Result<DetachedMount> DetachedMount::overlay(const OverlayLayers& layers, LayerS
   }
   if (layers.user_xattr) TRY_VOID(context.set("userxattr", {}));
   if (layers.move_directories) TRY_VOID(context.set("redirect_dir", "on"));
+  if (layers.skip_sync) TRY_VOID(context.set("volatile", {}));
   return DetachedMount(TRY(context.create()));
 }
 

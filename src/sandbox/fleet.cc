@@ -170,7 +170,8 @@ Task<> Fleet::bring_up(BringUp work) {
 Task<Result<void>> Fleet::obtain(BringUp& work) {
   Sandbox& sandbox = *work.sandbox;
   SandboxRecord& record = sandbox.record;
-  if (!work.below) {
+  // A disk takes host space from the moment it is made: none waits for somebody to want it.
+  if (!work.below && !record.limits.disk_upper) {
     auto entry = co_await pool_.take(record.spec, record.limits.disk_bytes == 0);
     if (entry) {
       record.key = entry->built.key;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "pons/base/text.h"
 #include "pons/cell/protocol.h"
@@ -16,6 +17,7 @@ constexpr std::uint64_t kProcessesBytes = 32 * kMiB;
 constexpr std::uint64_t kShmBytesMax = 64 * kMiB;
 constexpr std::uint64_t kDiskBytesMin = 16 * kMiB;
 constexpr std::uint64_t kBytesPerInode = 4096;
+constexpr std::uint64_t kBytesPerInodeOnDisk = 16'384;  // each takes room beforehand
 constexpr std::uint64_t kMemoryBytesMax = 1ULL << 44;
 constexpr std::uint64_t kDiskBytesMax = 1ULL << 46;
 constexpr std::size_t kTextMapEntriesMax = 256;
@@ -64,7 +66,8 @@ Result<spawner::SandboxLimits> resolve_limits(const Limits& limits) {
   if (limits.disk_upper) {
     if (disk == 0)
       return invalid("disk_upper needs disk_bytes: a writable layer without a limit is refused");
-    TRY_VOID(check_range("disk_bytes", disk, kDiskBytesMin, kDiskBytesMax));
+    TRY_VOID(
+        check_range("disk_bytes", disk, spawner::kDiskImageBytesMin, spawner::kDiskImageBytesMax));
   } else {
     const std::uint64_t most = memory_disk_bytes_max(limits.memory_bytes);
     if (disk == 0) disk = std::max(most, kDiskBytesMin);
@@ -75,14 +78,54 @@ Result<spawner::SandboxLimits> resolve_limits(const Limits& limits) {
                       disk, most, limits.memory_bytes));
     TRY_VOID(check_range("disk_bytes", disk, kDiskBytesMin / 16, kDiskBytesMax));
   }
-  const std::uint64_t inodes = limits.disk_inodes != 0 ? limits.disk_inodes : disk / kBytesPerInode;
-  TRY_VOID(check_range<std::uint64_t>("disk_inodes", inodes, 64, kDiskBytesMax / kBytesPerInode));
+  const std::uint64_t usual = disk / (limits.disk_upper ? kBytesPerInodeOnDisk : kBytesPerInode);
+  const std::uint64_t inodes = limits.disk_inodes != 0 ? limits.disk_inodes : usual;
+  TRY_VOID(check_range<std::uint64_t>("disk_inodes", inodes, 64,
+                                      (limits.disk_upper ? disk : kDiskBytesMax) / kBytesPerInode));
   return spawner::SandboxLimits{.memory_bytes = limits.memory_bytes,
                                 .swap_bytes = limits.swap_bytes,
                                 .pids = limits.pids,
                                 .cpu_percent = limits.cpu_percent,
                                 .disk_bytes = disk,
                                 .disk_inodes = inodes};
+}
+
+Result<void> settle_disk(const Limits& asked, const spawner::SandboxLimits& have,
+                         spawner::SandboxLimits& wanted) {
+  const bool same_size = asked.disk_bytes == 0 || wanted.disk_bytes == have.disk_bytes;
+  if (asked.disk_upper && wanted.disk_bytes < have.disk_bytes)
+    return invalid(
+        fmt::format("the disk of this sandbox has {} bytes and can only grow", have.disk_bytes));
+  if (asked.disk_upper && asked.disk_inodes != 0 && asked.disk_inodes != have.disk_inodes)
+    return invalid("disk_inodes is settled when a sandbox is created; they grow with disk_bytes");
+  if (!asked.disk_upper &&
+      (!same_size || have.disk_bytes > memory_disk_bytes_max(asked.memory_bytes)))
+    return invalid(
+        fmt::format("the disk of this sandbox has {} bytes, which cannot change and must fit into "
+                    "its memory",
+                    have.disk_bytes));
+  if (!asked.disk_upper) wanted.disk_bytes = have.disk_bytes;
+  wanted.disk_inodes = have.disk_inodes;
+  return {};
+}
+
+Error explain_disk(Error error) {
+  switch (error.os_error) {
+    case EOPNOTSUPP:
+      error.message = "this host cannot give a sandbox a disk: install the package e2fsprogs";
+      break;
+    case ENOSPC:
+      error.message = "the host's disk has less room than disk_bytes asks for";
+      break;
+    case EPERM:
+      error.message =
+          "this host does not let file systems grow; create a sandbox with a larger "
+          "disk_bytes";
+      break;
+    default:
+      break;
+  }
+  return error;
 }
 
 Result<void> check_sandbox_id(std::string_view id) {

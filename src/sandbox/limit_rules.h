@@ -13,6 +13,13 @@ std::uint64_t memory_disk_bytes_max(std::uint64_t memory_bytes);
 // The limits with every default filled in; kInvalid names the field and what to do.
 Result<spawner::SandboxLimits> resolve_limits(const Limits& limits);
 
+// New limits for a sandbox whose file system stands: in memory it keeps its size, on disk it may
+// grow and its inodes with it. Puts what holds from now on into `wanted`.
+Result<void> settle_disk(const Limits& asked, const spawner::SandboxLimits& have,
+                         spawner::SandboxLimits& wanted);
+// What the spawner said about a disk, with what to do.
+Error explain_disk(Error error);
+
 Result<void> check_sandbox_id(std::string_view id);
 Result<void> check_job_id(std::string_view id);
 Result<void> check_template_name(std::string_view name);

@@ -162,21 +162,11 @@ Task<Result<SandboxInfo>> NamespacesProvider::set_limits(std::string id, Limits 
     co_return make_error(ErrorCode::kInvalid, "set limits",
                          "disk_upper is settled when a sandbox is created");
   CO_TRY(auto wanted, resolve_limits(limits));
-  // The file system stands already; a size that was derived from memory stays as it is.
-  const bool same_disk =
-      limits.disk_bytes == 0 || wanted.disk_bytes == record.spec.limits.disk_bytes;
-  if (!same_disk || (!limits.disk_upper &&
-                     record.spec.limits.disk_bytes > memory_disk_bytes_max(limits.memory_bytes)))
-    co_return make_error(
-        ErrorCode::kInvalid, "set limits",
-        fmt::format("the disk of this sandbox has {} bytes, which cannot change and must fit into "
-                    "its memory",
-                    record.spec.limits.disk_bytes));
-  wanted.disk_bytes = record.spec.limits.disk_bytes;
-  wanted.disk_inodes = record.spec.limits.disk_inodes;
+  CO_TRY_VOID(settle_disk(limits, record.spec.limits, wanted));
   auto request = spawner_request(spawner::RequestKind::kSetLimits, record.key);
   request.create.limits = wanted;
-  CO_TRY_VOID(co_await fleet_->spawning().call(request));
+  const auto set = co_await fleet_->spawning().call(request);
+  if (!set) co_return limits.disk_upper ? explain_disk(set.error()) : set.error();
   record.limits = limits;
   record.spec.limits = wanted;
   fleet_->save(*call);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "limit_rules.h"
 #include "pons/base/id.h"
 #include "pons/base/log.h"
 
@@ -74,6 +75,7 @@ Task<Result<Spawning::Built>> Spawning::build(SandboxSpec spec, std::uint64_t ke
   if (!reply || reply->descriptors.size() != 1) {
     // It may stand even so: the answer can be late or lost.
     destroy_soon(key);
+    if (!reply && (spec.flags & spawner::kDiskUpper) != 0) co_return explain_disk(reply.error());
     if (!reply) co_return std::move(reply).error();
     co_return make_error(ErrorCode::kInternal, "create sandbox", "no connection came with it");
   }

@@ -20,10 +20,12 @@
 
 #include <fmt/format.h>
 
+#include "disk_image.h"
 #include "pons/base/id.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/cell/image.h"
+#include "pons/linux/loop_image.h"
 #include "switch_view.h"
 
 namespace pons::spawner {
@@ -137,7 +139,8 @@ Sandboxes::Sandboxes(Privileges privileges, roles::Keeper& keeper, Grounds groun
 
 Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper, Privileges privileges,
                                     LayerMounts layer_mounts) {
-  for (const char* name : {"cells", "layers", "root", "stores"}) TRY_VOID(make_directory(name));
+  for (const char* name : {"cells", "layers", "root", "stores", kImageDirectory})
+    TRY_VOID(make_directory(name));
   Sandboxes all(privileges, keeper, TRY(Grounds::create(privileges)),
                 TRY(StagedTrees::build("stage", privileges)));
   all.group_prefix_ = fmt::format("pons-{}-", TRY(load_instance()));
@@ -147,6 +150,8 @@ Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper, Privileges privileges
   all.program_ = TRY(load_cell());
   all.null_device_ = TRY(linux::open_file("/dev/null", O_RDWR));
   all.find_control_groups();
+  if (!linux::can_create_ext4_images())
+    LOG_WARN("no sandbox can have a disk: mkfs.ext4 is missing; install the package e2fsprogs");
   TRY_VOID(all.adopt_kept());
   all.remove_leftovers();
   return all;
@@ -333,7 +338,9 @@ Result<Store> Sandboxes::lend(const Request& request, const Borrowed& lender,
 }
 
 Outcome<std::shared_ptr<const Store>> Sandboxes::create_store(const Request& request) const {
-  Store store = STEP(Step::kStore, Store::create_in_memory(request.create.limits));
+  const bool on_disk = (request.create.flags & kDiskUpper) != 0;
+  Store store = STEP(Step::kStore, on_disk ? Store::create_on_disk(request.create.limits)
+                                           : Store::create_in_memory(request.create.limits));
   if (layer_mounts_ == LayerMounts::kAttached)
     STEP_VOID(Step::kStore, store.attach("stores/" + name_of_key(request.sandbox)));
   return std::make_shared<const Store>(std::move(store));
@@ -397,7 +404,6 @@ Outcome<UniqueFd> Sandboxes::create_sandbox(const Request& request) {
   if (limits.disk_bytes == 0 || limits.disk_inodes == 0 || limits.memory_bytes == 0 ||
       request.create.template_layer_count == 0)
     return failure(Step::kLimits, EINVAL);
-  if ((request.create.flags & kDiskUpper) != 0) return failure(Step::kStore, EOPNOTSUPP);
   const UniqueFd listener = STEP(Step::kSocket, listen_for_warden(request.sandbox));
   auto built = build(request, listener.get());
   if (!built) {
@@ -443,9 +449,9 @@ Outcome<> Sandboxes::switch_view(const Request& request) {
 Outcome<> Sandboxes::set_limits(const Request& request) {
   Sandbox& sandbox = sandboxes_.at(request.sandbox);
   const SandboxLimits& limits = request.create.limits;
-  if (sandbox.cgroup) STEP_VOID(Step::kLimits, sandbox.cgroup->set_limits(group_limits(limits)));
   if (limits.disk_bytes != 0 && limits.disk_inodes != 0)
     STEP_VOID(Step::kStore, sandbox.store->resize(limits));
+  if (sandbox.cgroup) STEP_VOID(Step::kLimits, sandbox.cgroup->set_limits(group_limits(limits)));
   return {};
 }
 
@@ -529,12 +535,23 @@ std::optional<Sandbox> Sandboxes::condemn(std::uint64_t key) {
   return sandbox;
 }
 
+// Layers that a living sandbox stands on are needed after the end of the one that wrote them.
+bool Sandboxes::is_needed(std::uint64_t writer) const {
+  return sandboxes_.contains(writer) || std::ranges::any_of(sandboxes_, [&](const auto& entry) {
+           const auto& borrowed = entry.second.borrowed;
+           return std::ranges::find(borrowed, writer, &Borrowed::sandbox) != borrowed.end();
+         });
+}
+
 void Sandboxes::bury(Sandbox sandbox) {
   if (sandbox.cell) {
     siginfo_t info{};
     waitid(P_PIDFD, static_cast<id_t>(sandbox.cell.get()), &info, WEXITED | WNOHANG);
   }
   sandbox.cgroup.reset();
+  if (sandbox.store && !is_needed(sandbox.key)) sandbox.store->abandon();
+  for (const Borrowed& lender : sandbox.borrowed)
+    if (!is_needed(lender.sandbox)) lender.store->abandon();
   unlink(socket_path(sandbox.key).c_str());
   const std::string prefix = fmt::format("{:016x}.{}.", sandbox.key, sandbox.slot);
   std::vector<std::string> kept{"user", "net", "mount", "store", "cell"};

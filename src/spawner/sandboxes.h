@@ -72,6 +72,7 @@ class Sandboxes {
   Outcome<std::vector<Borrowed>> borrow(const Request& request, std::uint32_t slot) const;
   Outcome<std::shared_ptr<const Store>> create_store(const Request& request) const;
   Result<Store> lend(const Request& request, const Borrowed& lender, std::uint32_t slot) const;
+  bool is_needed(std::uint64_t writer) const;
   Result<void> deposit(const Sandbox& sandbox);
   ViewSources sources_of(const Sandbox& sandbox, const Create& create) const;
 

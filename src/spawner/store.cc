@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "disk_image.h"
 #include "pons/base/id.h"
 
 namespace pons::spawner {
@@ -47,6 +48,11 @@ Result<void> Store::attach(const std::string& path) {
   return {};
 }
 
+Result<Store> Store::create_on_disk(const SandboxLimits& limits) {
+  const auto mount = TRY(mount_disk_image(limits));
+  return Store(TRY(linux::duplicate(mount.fd())));
+}
+
 Result<void> Store::add_layer(std::uint32_t number, std::uint32_t owner) const {
   const std::string name = std::to_string(number);
   if (mkdirat(root_.get(), name.c_str(), 0711) != 0) {
@@ -78,7 +84,12 @@ Result<std::string> Store::discard_layer(std::uint32_t number) const {
   return aside;
 }
 
+void Store::abandon() const {
+  if (is_disk_image(root_.get())) abandon_disk_image(root_.get());
+}
+
 Result<void> Store::resize(const SandboxLimits& limits) const {
+  if (is_disk_image(root_.get())) return grow_disk_image(root_.get(), limits);
   const UniqueFd context(fspick(root_.get(), "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH));
   if (!context) return os_error("resize store");
   const std::string inodes = std::to_string(limits.disk_inodes);

@@ -16,6 +16,7 @@ namespace pons::spawner {
 class Store {
  public:
   static Result<Store> create_in_memory(const SandboxLimits& limits);
+  static Result<Store> create_on_disk(const SandboxLimits& limits);
   static Store adopt(linux::UniqueFd root) { return Store(std::move(root)); }
 
   // Shows the store at a path of this process's mount namespace for as long as it lives: before
@@ -31,7 +32,10 @@ class Store {
   Result<linux::UniqueFd> open_work(std::uint32_t number) const;  // scratch space of the overlay
   // Puts a layer aside under a name that no layer has, to be deleted there at leisure.
   Result<std::string> discard_layer(std::uint32_t number) const;
+  // On disk it can only grow (EINVAL), and its inodes follow its size.
   Result<void> resize(const SandboxLimits& limits) const;
+  // Nobody reads it any more: what is not yet on disk is not written there while it is unmounted.
+  void abandon() const;
 
  private:
   explicit Store(linux::UniqueFd root) : root_(std::move(root)) {}

@@ -79,6 +79,8 @@ Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, 
   // The kernel takes marks of moved directories only from who could not forge them.
   layers.move_directories = sources.privileges == Privileges::kHostRoot;
   layers.user_xattr = sources.privileges == Privileges::kOwnNamespace;
+  // A sandbox does not outlive the host, and the end of a view would wait for all of its disk.
+  layers.skip_sync = true;
   for (const OwnLayer& layer : std::span(view.layers).first(view.layer_count)) {
     own.push_back(STEP(Step::kStore, open_own_layer(layer, sources)));
     layers.lower.push_back(path_of(own.back().get()));

@@ -32,6 +32,7 @@ struct OverlayLayers {
   std::string upper;               // empty: read only, and then two lower layers are needed
   std::string work;                // empty directory of the same filesystem as `upper`
   bool user_xattr = false;         // for a mount made inside a user namespace
+  bool skip_sync = false;          // what is written is never forced to disk, not even by fsync(2)
   bool move_directories = false;  // rename(2) of directories from below works, by a mark in `upper`
 };
 

@@ -31,7 +31,7 @@ struct Limits {
   std::uint32_t cpu_percent = 100;  // 100 is one processor
   std::uint32_t pids = 512;
   std::uint64_t disk_bytes = 0;    // 0: with an upper in memory, memory_bytes less what must stay
-  std::uint64_t disk_inodes = 0;   // 0: 1 per 4 KiB of disk_bytes
+  std::uint64_t disk_inodes = 0;   // 0: 1 per 4 KiB of disk_bytes, with disk_upper per 16 KiB
   bool disk_upper = false;         // the writable layer on disk; disk_bytes is needed then
   Milliseconds idle_max{0};        // no job and no call for so long ends it; 0: never
   Milliseconds lifetime_max{0};    // 0: no end

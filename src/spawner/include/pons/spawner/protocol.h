@@ -60,10 +60,14 @@ struct SandboxLimits {
   std::uint64_t disk_inodes = 0;  // never 0 in kCreate
 };
 
+// What a disk (kDiskUpper) may have.
+inline constexpr std::uint64_t kDiskImageBytesMin = 16ULL << 20;
+inline constexpr std::uint64_t kDiskImageBytesMax = 1ULL << 40;
+
 enum CreateFlags : std::uint32_t {
   kAllowSudo = 1U << 0,
   kAllowNestedUserNamespaces = 1U << 1,
-  kDiskUpper = 1U << 2,
+  kDiskUpper = 1U << 2,  // what it writes lies on disk and not in memory
 };
 
 // The file system of a sandbox: `upper` is writable and new, below it `layers` and then the

@@ -1,0 +1,110 @@
+#include "disk_image.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "pons/linux/loop_image.h"
+
+namespace pons::spawner {
+
+namespace {
+
+using linux::DetachedMount;
+using linux::UniqueFd;
+
+// The kernel's, of <linux/ext4.h>, which the headers of Debian 12 do not have yet.
+constexpr unsigned long kResizeFilesystem = _IOW('f', 16, std::uint64_t);
+constexpr unsigned long kShutDown = _IOR('X', 125, std::uint32_t);
+constexpr std::uint32_t kWithoutFlush = 2;
+
+constexpr std::uint64_t kBlockBytes = 4096;
+constexpr std::size_t kImagesMax = 8;
+
+// An empty file system of this size: made when a size is asked for first, copied afterwards.
+Result<std::string> find_empty_image(std::uint64_t bytes, std::uint64_t inodes) {
+  const std::string path = fmt::format("{}/{}-{}.ext4", kImageDirectory, bytes, inodes);
+  if (access(path.c_str(), R_OK) == 0) return path;
+  if (!linux::can_create_ext4_images()) return os_error("format image", "mkfs.ext4", EOPNOTSUPP);
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::directory_iterator images(kImageDirectory, ignored);
+  if (static_cast<std::size_t>(std::distance(images, {})) >= kImagesMax)
+    for (const auto& image : fs::directory_iterator(kImageDirectory, ignored))
+      fs::remove(image.path(), ignored);
+  TRY_VOID(linux::create_ext4_image(path, {.bytes = bytes, .inodes = inodes}));
+  return path;
+}
+
+Result<UniqueFd> open_root(int root_fd) {
+  UniqueFd root(openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!root) return os_error("open disk");
+  return root;
+}
+
+}  // namespace
+
+Result<DetachedMount> mount_disk_image(const SandboxLimits& limits) {
+  const std::uint64_t bytes = limits.disk_bytes / kBlockBytes * kBlockBytes;
+  if (bytes < kDiskImageBytesMin || bytes > kDiskImageBytesMax ||
+      limits.disk_inodes > bytes / kBlockBytes)
+    return os_error("size disk", {}, EINVAL);
+  struct statvfs host{};
+  if (statvfs(kImageDirectory, &host) != 0) return os_error("look at the host's disk");
+  if (bytes / host.f_frsize > host.f_bavail) return os_error("size disk", {}, ENOSPC);
+  const std::string empty = TRY(find_empty_image(bytes, limits.disk_inodes));
+  const UniqueFd image = TRY(linux::copy_image_unnamed(empty, kImageDirectory));
+  // The file system's size is the limit. Its device has all the room it may ever grow into, unless
+  // the host cannot have such files.
+  (void)ftruncate(image.get(), static_cast<off_t>(kDiskImageBytesMax));
+
+  // The kernel's own directory of devices, in sight only while this one is found.
+  const auto devices = TRY(DetachedMount::new_filesystem("devtmpfs", {}));
+  const auto loop = TRY(linux::LoopImage::attach(image.get(), devices.fd()));
+  // What is written lives no longer than the host runs: nothing has to reach the disk in order.
+  // Holes read as the zeros that tables of inodes begin with. With minixdf its size is told with
+  // what it keeps for itself, as the limit was.
+  const std::pair<std::string, std::string> options[] = {
+      {"source", fmt::format("/proc/self/fd/{}", loop.fd())},
+      {"nobarrier", ""},
+      {"noinit_itable", ""},
+      {"minixdf", ""},
+      {"discard", ""}};
+  auto mount = TRY(DetachedMount::new_filesystem("ext4", options));
+  TRY_VOID(mount.set_attributes({.no_dev = true}));
+  const UniqueFd root = TRY(open_root(mount.fd()));
+  if (fchmod(root.get(), 0711) != 0) return os_error("open disk");
+  return mount;
+}
+
+bool is_disk_image(int root_fd) {
+  struct statfs info{};
+  return fstatfs(root_fd, &info) == 0 && info.f_type == EXT4_SUPER_MAGIC;
+}
+
+Result<void> grow_disk_image(int root_fd, const SandboxLimits& limits) {
+  if (limits.disk_bytes > kDiskImageBytesMax) return os_error("grow disk", {}, EINVAL);
+  const UniqueFd root = TRY(open_root(root_fd));
+  struct statfs info{};
+  if (fstatfs(root.get(), &info) != 0) return os_error("grow disk");
+  const std::uint64_t blocks = limits.disk_bytes / kBlockBytes;
+  if (blocks == info.f_blocks) return {};
+  if (blocks < info.f_blocks) return os_error("grow disk", {}, EINVAL);
+  if (ioctl(root.get(), kResizeFilesystem, &blocks) != 0) return os_error("grow disk");
+  return {};
+}
+
+void abandon_disk_image(int root_fd) {
+  const auto root = open_root(root_fd);
+  if (root) (void)ioctl(root->get(), kShutDown, &kWithoutFlush);
+}
+
+}  // namespace pons::spawner

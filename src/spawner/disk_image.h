@@ -1,0 +1,25 @@
+#pragma once
+
+#include "pons/base/result.h"
+#include "pons/linux/mount.h"
+#include "pons/spawner/protocol.h"
+
+// The disk of one sandbox: an ext4 of its size in a sparse file without a name, behind a loop
+// device. File and device are freed by the kernel with the last mount, whoever is killed when.
+
+namespace pons::spawner {
+
+// Below the working directory: empty file systems of sizes that were asked for, ready to be copied.
+inline constexpr char kImageDirectory[] = "images";
+
+// EOPNOTSUPP: no mkfs.ext4 here. ENOSPC: the host's disk has not that much left. EINVAL: a size or
+// a number of inodes that it cannot have.
+Result<linux::DetachedMount> mount_disk_image(const SandboxLimits& limits);
+
+bool is_disk_image(int root_fd);
+// Takes CAP_SYS_RESOURCE. EINVAL for a smaller size.
+Result<void> grow_disk_image(int root_fd, const SandboxLimits& limits);
+// Refuses every access from now on, and forgets what waits to be written.
+void abandon_disk_image(int root_fd);
+
+}  // namespace pons::spawner
