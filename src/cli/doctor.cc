@@ -13,6 +13,7 @@
 #include "command.h"
 #include "help.h"
 #include "host_report.h"
+#include "leaks.h"
 #include "pons/linux/child.h"
 #include "pons/roles/profile.h"
 #include "terminal.h"
@@ -159,8 +160,13 @@ void add_doctor(CLI::App& app, Common& common, int& exit_code) {
           "that costs.");
   add_config_options(*doctor, common);
   add_json_option(*doctor, common);
-  doctor->footer("EXIT STATUS\n  0 when every promise holds, 1 otherwise.");
-  doctor->callback([&] { exit_code = run_doctor(common); });
+  auto leaks = std::make_shared<bool>(false);
+  doctor->add_flag("--leaks", *leaks,
+                   "Instead, name what is left of sandboxes that Pons does not know; needs root");
+  doctor->footer("EXIT STATUS\n  0 when every promise holds, or nothing is left; 1 otherwise.");
+  doctor->callback([&common, &exit_code, leaks] {
+    exit_code = *leaks ? run_leaks(common) : run_doctor(common);
+  });
 }
 
 }  // namespace pons::cli

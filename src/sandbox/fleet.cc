@@ -278,6 +278,27 @@ std::vector<std::shared_ptr<Sandbox>> Fleet::all() const {
   return sandboxes;
 }
 
+Known Fleet::known() const {
+  Known known{.keys = {spawning_.in_hand().begin(), spawning_.in_hand().end()}};
+  std::set<std::uint64_t> writers(known.keys);
+  for (const std::uint64_t key : pool_.keys()) known.keys.insert(key);
+  for (const auto& [id, sandbox] : sandboxes_) {
+    const SandboxRecord& record = sandbox->record;
+    if (record.key == 0) continue;
+    known.keys.insert(record.key);
+    if ((record.spec.flags & spawner::kDiskUpper) != 0) writers.insert(record.key);
+    // A disk is there for as long as a fork stands on it.
+    for (const Layers* layers : {&record.view.layers, &record.view.mounted})
+      for (const spawner::OwnLayer& layer : *layers)
+        if (layer.sandbox != record.key) writers.insert(layer.sandbox);
+    for (const LayerView::Checkpoint& checkpoint : record.view.checkpoints)
+      for (const spawner::OwnLayer& layer : checkpoint.layers)
+        if (layer.sandbox != record.key) writers.insert(layer.sandbox);
+  }
+  known.disks_max = writers.size();
+  return known;
+}
+
 bool Fleet::uses_layer(const spawner::OwnLayer& layer, const Sandbox& except) const {
   return std::ranges::any_of(sandboxes_, [&](const auto& item) {
     return item.second.get() != &except && item.second->record.view.refers_to(layer);

@@ -102,6 +102,8 @@ class Fleet {
   void save(const Sandbox& sandbox);
   Task<Result<std::vector<cell::JobState>>> list_cell_jobs(std::shared_ptr<Sandbox> sandbox);
 
+  Known known() const;
+
   bool uses_layer(const spawner::OwnLayer& layer, const Sandbox& except) const;
   bool uses_template(std::string_view name) const;
 

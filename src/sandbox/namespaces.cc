@@ -67,6 +67,12 @@ Task<> NamespacesProvider::end_all(TimePoint deadline) {
   return fleet_->end_all(deadline);
 }
 
+Task<Result<Known>> NamespacesProvider::known() {
+  // Until then those of the former warden are known by their records only.
+  CO_TRY_VOID(co_await fleet_->wait_until_adopted());
+  co_return fleet_->known();
+}
+
 // ---- templates
 
 Task<Result<std::vector<TemplateInfo>>> NamespacesProvider::list_templates() {

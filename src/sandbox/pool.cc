@@ -74,6 +74,7 @@ Task<std::optional<Pool::Entry>> Pool::take(SandboxSpec spec, bool disk_is_deriv
     // The youngest: what waited long is what shrinking takes away.
     Entry entry = std::move(from->entries.back());
     from->entries.pop_back();
+    const Spawning::InHand held(spawning_, entry.built.key);
     if (co_await is_well(entry)) co_return std::move(entry);
     LOG_WARN("a waiting sandbox was not well");
     spawning_.destroy_soon(entry.built.key);
@@ -95,6 +96,13 @@ std::size_t Pool::ready() const {
   std::size_t count = 0;
   for (const Queue& queue : queues_) count += queue.entries.size();
   return count;
+}
+
+std::vector<std::uint64_t> Pool::keys() const {
+  std::vector<std::uint64_t> keys;
+  for (const Queue& queue : queues_)
+    for (const Entry& entry : queue.entries) keys.push_back(entry.built.key);
+  return keys;
 }
 
 std::size_t Pool::target_of(const Queue& queue) const {

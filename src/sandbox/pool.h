@@ -52,6 +52,7 @@ class Pool {
   };
 
   std::size_t ready() const;
+  std::vector<std::uint64_t> keys() const;  // of those that wait
   std::size_t target(const SandboxSpec& spec) const;
 
  private:

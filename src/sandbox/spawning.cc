@@ -68,6 +68,7 @@ Task<Result<spawner::SpawnerReply>> Spawning::call(spawner::Request request, Dur
 }
 
 Task<Result<Spawning::Built>> Spawning::build(SandboxSpec spec, std::uint64_t key, Layers below) {
+  const InHand held(*this, key);
   auto request = spawner_request(spawner::RequestKind::kCreate, key);
   set_spec(request.create, spec);
   set_layers(request.view, 1, below);
@@ -79,8 +80,12 @@ Task<Result<Spawning::Built>> Spawning::build(SandboxSpec spec, std::uint64_t ke
     if (!reply) co_return std::move(reply).error();
     co_return make_error(ErrorCode::kInternal, "create sandbox", "no connection came with it");
   }
-  CO_TRY(auto cell, CellClient::create(loop_, std::move(reply->descriptors.front())));
-  co_return Built{.key = key, .cell = std::move(cell)};
+  auto cell = CellClient::create(loop_, std::move(reply->descriptors.front()));
+  if (!cell) {
+    destroy_soon(key);
+    co_return std::move(cell).error();
+  }
+  co_return Built{.key = key, .cell = std::move(*cell)};
 }
 
 Task<Result<std::shared_ptr<CellClient>>> Spawning::connect(std::uint64_t key) {
@@ -109,6 +114,7 @@ Task<Result<std::vector<std::uint64_t>>> Spawning::list() {
 }
 
 Task<> Spawning::destroy(std::uint64_t key) {
+  const InHand held(*this, key);
   while (destroying_ >= kDestroysAtOnce) {
     destroyed_.reset();
     co_await destroyed_.wait(loop_.now() + std::chrono::seconds(10));
@@ -125,6 +131,7 @@ Task<> Spawning::destroy_now(std::uint64_t key) {
       owner.destroyed_.set();
     }
   } const count(*this);
+  const InHand held(*this, key);
   for (int attempt = 0; attempt < kDestroyAttempts; ++attempt) {
     const auto reply = co_await client_.call(spawner_request(spawner::RequestKind::kDestroy, key),
                                              std::chrono::seconds(30));

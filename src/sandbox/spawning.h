@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,11 +51,27 @@ class Spawning {
   std::size_t destroying() const { return destroying_; }
   Task<> wait_until_destroyed(TimePoint deadline);
 
+  // A sandbox that somebody builds, examines or takes down at this moment and that stands in no
+  // other list.
+  class InHand {
+   public:
+    InHand(Spawning& owner, std::uint64_t key) : keys_(owner.in_hand_), at_(keys_.insert(key)) {}
+    InHand(const InHand&) = delete;
+    InHand& operator=(const InHand&) = delete;
+    ~InHand() { keys_.erase(at_); }
+
+   private:
+    std::multiset<std::uint64_t>& keys_;
+    std::multiset<std::uint64_t>::iterator at_;
+  };
+  const std::multiset<std::uint64_t>& in_hand() const { return in_hand_; }
+
  private:
   Task<> destroy_now(std::uint64_t key);
   linux::Loop& loop_;
   spawner::Client& client_;
   std::size_t destroying_ = 0;
+  std::multiset<std::uint64_t> in_hand_;
   linux::Event destroyed_;
   linux::TaskGroup tasks_;  // last: its tasks use all of the above
 };

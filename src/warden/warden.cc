@@ -1,5 +1,7 @@
 #include "pons/warden/warden.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "pons/base/json.h"
@@ -52,6 +54,20 @@ Task<> answer_self_test(spawner::Client& client, http::Exchange& exchange) {
   exchange.respond({.body = dump_json(supervisor::self_test_json(Role::kSpawner, results)) + "\n"});
 }
 
+// For `pons doctor --leaks`: keys as the names of control groups and sockets have them.
+Task<> answer_known(sandbox::NamespacesProvider& provider, http::Exchange& exchange) {
+  if (supervisor::refuse_unless_operator(exchange)) co_return;
+  const auto known = co_await provider.known();
+  if (!known) {
+    respond_unavailable(exchange, known.error());
+    co_return;
+  }
+  Json keys = Json::array();
+  for (const std::uint64_t key : known->keys) keys.push_back(fmt::format("{:016x}", key));
+  exchange.respond(
+      {.body = dump_json({{"keys", std::move(keys)}, {"disks_max", known->disks_max}}) + "\n"});
+}
+
 // Files stream through and are limited by the sandbox's own disk.
 constexpr std::uint64_t kBodyBytesMax = 1ULL << 40;
 
@@ -93,6 +109,8 @@ int run_warden(roles::RoleStart start) {
   (*runtime)->at_end([&](TimePoint deadline) { return (*provider)->end_all(deadline); });
   (*runtime)->add_routes(sandbox_routes(**provider));
   (*runtime)->add_routes({
+      {"GET", "/leaks/known",
+       [&](http::Exchange& e, const http::PathValues&) { return answer_known(**provider, e); }},
       {"GET", "/spawner/identity",
        [&](http::Exchange& e, const http::PathValues&) { return answer_identity(client, e); }},
       {"POST", "/spawner/selftest",

@@ -13,7 +13,7 @@ COMMANDS = {
     ("up",): ["--config", "--state-dir", "--listen"],
     ("down",): ["--config", "--state-dir", "--json"],
     ("status",): ["--config", "--state-dir", "--json"],
-    ("doctor",): ["--config", "--state-dir", "--json"],
+    ("doctor",): ["--config", "--state-dir", "--json", "--leaks"],
     ("config",): ["check", "schema", "reference"],
     ("config", "check"): ["--config", "--state-dir", "--json"],
     ("config", "schema"): [],

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <set>
 
 #include "pons/base/clock.h"
 #include "pons/linux/loop.h"
@@ -18,6 +20,12 @@ struct NamespacesSettings {
   Limits defaults;  // for a request whose memory_bytes, cpu_percent or pids is 0
 };
 
+// What the spawner may have on behalf of this provider; everything else is a leak.
+struct Known {
+  std::set<std::uint64_t> keys;  // those that wait, are being built or taken down included
+  std::size_t disks_max = 0;
+};
+
 class Fleet;
 
 // Sandboxes of this host, made by the spawner out of namespaces, control groups and overlays. One
@@ -32,6 +40,8 @@ class NamespacesProvider final : public Provider {
 
   // Ends every sandbox; nothing can be created afterwards.
   Task<> end_all(TimePoint deadline);
+
+  Task<Result<Known>> known();
 
   Task<Result<std::vector<TemplateInfo>>> list_templates() override;
   Task<Result<void>> put_template(TemplateInfo info) override;
