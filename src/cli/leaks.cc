@@ -218,13 +218,15 @@ Result<Leaks> find_leaks(const Place& place, bool& running) {
 }
 
 void print_leaks(const Leaks& leaks, bool running) {
-  const char* whose = running ? "no sandbox of the running Pons" : "a Pons that does not run";
   if (leaks.empty()) {
-    fmt::print("{}\n",
-               paint(fmt::format("Nothing is left that belongs to {}.", whose), Tone::kGood));
+    fmt::print("{}\n", paint(running ? "Nothing is left over: all there is belongs to a sandbox."
+                                     : "Pons does not run, and nothing is left of it.",
+                             Tone::kGood));
     return;
   }
-  fmt::print("{}\n", paint(fmt::format("These belong to {}:", whose), Tone::kBad));
+  fmt::print("{}\n", paint(running ? "These belong to no sandbox of the running Pons:"
+                                   : "Pons does not run, and these are left of it:",
+                           Tone::kBad));
   std::vector<std::vector<Cell>> rows;
   for (const Leak& leak : leaks)
     rows.push_back({"  " + leak.kind, {leak.what, Tone::kStrong}, {leak.fix, Tone::kDim}});

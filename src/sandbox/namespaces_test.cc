@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <ranges>
 
 #include "fake_host.h"
 
@@ -441,6 +442,34 @@ TEST_F(NamespacesTest, OtherMemoryIsSetOnAWaitingSandboxWhoseDiskFits) {
   EXPECT_TRUE(
       must(provider_->create({.id = "one", .limits = {.memory_bytes = 600ULL << 20}})).warm);
   EXPECT_EQ(host_.asked(RequestKind::kSetLimits).size(), 1U);
+}
+
+TEST_F(NamespacesTest, KnownAreExactlyThoseTheSpawnerHasWaitingOnesIncluded) {
+  kill_warden();
+  settings_.warm_min = 2;
+  start_warden();
+  pass();
+  create({.id = "one"});
+  create({.id = "disk", .limits = {.disk_bytes = 64ULL << 20, .disk_upper = true}});
+  pass();
+  const Known known = must(provider_->known());
+  const auto keys = host_.boxes | std::views::keys;
+  EXPECT_GT(keys.size(), 2U);
+  EXPECT_EQ(known.keys, std::set<std::uint64_t>(keys.begin(), keys.end()));
+  EXPECT_EQ(known.disks_max, 1U);
+}
+
+TEST_F(NamespacesTest, ADiskIsKnownUntilTheLastForkOnItEnds) {
+  create({.id = "disk", .limits = {.disk_bytes = 64ULL << 20, .disk_upper = true}});
+  must(provider_->fork("disk", {.id = "child"}));
+  must(provider_->destroy("disk"));
+  pass();
+  EXPECT_EQ(must(provider_->known()).keys.size(), 1U);
+  EXPECT_EQ(must(provider_->known()).disks_max, 1U);
+  must(provider_->destroy("child"));
+  pass();
+  EXPECT_TRUE(must(provider_->known()).keys.empty());
+  EXPECT_EQ(must(provider_->known()).disks_max, 0U);
 }
 
 TEST_F(NamespacesTest, EndAllLeavesNothing) {

@@ -69,7 +69,7 @@ class Leaks(PonsTestCase):
         self.assertEqual(self.leaks(), [])
         self.sandbox("rm", "child")
         self.assertEqual(self.leaks(), [])
-        self.assertIn("Nothing is left", self.pons.command("doctor", "--leaks").stdout)
+        self.assertIn("Nothing is left over", self.pons.command("doctor", "--leaks").stdout)
 
     def test_sandboxes_that_come_and_go_meanwhile_are_no_leaks(self):
         line = 'while :; do "$0" sandbox run --state-dir "$1" host -- true || exit 1; done'
