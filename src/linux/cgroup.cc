@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kDestroyDeadline{10};
-constexpr std::chrono::seconds kFreezeDeadline{5};
+constexpr std::chrono::milliseconds kFreezeDeadline{500};
 constexpr std::chrono::microseconds kFreezePauseMax{1000};
 constexpr std::chrono::seconds kKillDeadline{10};
 constexpr std::size_t kProcessListBytesMax = 8 << 20;
@@ -229,8 +229,7 @@ Result<void> Cgroup::await_freezer(std::string_view wanted) const {
         version_ == 2 ? find_value("", "cgroup.events") : find_value("freezer", "freezer.state");
     if (state && (version_ == 2 ? state->find(wanted) != std::string::npos : *state == wanted))
       return {};
-    if (Clock::now() >= deadline)
-      return make_error(ErrorCode::kTimeout, "freeze control group", name_);
+    if (Clock::now() >= deadline) return os_error("freeze control group", name_, ETIMEDOUT);
     std::this_thread::sleep_for(pause);
   }
 }
@@ -238,7 +237,16 @@ Result<void> Cgroup::await_freezer(std::string_view wanted) const {
 Result<void> Cgroup::freeze() {
   TRY_VOID(version_ == 2 ? write_value("freezer", "cgroup.freeze", "1")
                          : write_value("freezer", "freezer.state", "FROZEN"));
-  return await_freezer(version_ == 2 ? "frozen 1" : "FROZEN");
+  auto frozen = await_freezer(version_ == 2 ? "frozen 1" : "FROZEN");
+  // Half frozen it would neither run nor die.
+  if (!frozen) (void)thaw();
+  return frozen;
+}
+
+bool Cgroup::is_frozen() const {
+  const auto state =
+      version_ == 2 ? find_value("", "cgroup.freeze") : find_value("freezer", "freezer.state");
+  return state && *state != (version_ == 2 ? "0" : "THAWED");
 }
 
 Result<void> Cgroup::thaw() {

@@ -16,8 +16,8 @@
 namespace pons::linux {
 namespace {
 
-constexpr std::array<std::string_view, 6> kControllersV1 = {"memory",  "pids",    "cpu",
-                                                            "cpuacct", "freezer", "devices"};
+constexpr std::array<std::string_view, 5> kControllersV1 = {"memory", "pids", "cpu", "cpuacct",
+                                                            "freezer"};
 constexpr std::array<std::string_view, 3> kControllersV2 = {"memory", "pids", "cpu"};
 constexpr std::string_view kOwnGroup = "pons-supervisor";
 

@@ -208,7 +208,10 @@ Task<Result<void>> Fleet::claim(BringUp& work) {
   CO_TRY(auto request, claim_request(words));
   CO_TRY(const auto answer,
          co_await work.sandbox->cell->call(std::move(request), loop_.now() + kClaimTime));
-  if (answer.status == cell::Status::kDone) co_return {};
+  if (answer.status == cell::Status::kDone) {
+    work.sandbox->shell_used = false;
+    co_return {};
+  }
   co_return os_error("claim sandbox", "its cell refused the claim", answer.os_error);
 }
 

@@ -48,9 +48,13 @@ Task<Result<CellClient::Answer>> Fleet::ask(std::shared_ptr<Sandbox> sandbox, st
     if (sandbox->gone.is_set()) co_return ended_error(*sandbox);
     auto cell = co_await cell_of(*sandbox);
     if (!cell) {
-      // A spawner that is busy or restarting says nothing about the cell.
-      if (cell.error().code != ErrorCode::kTimeout && !sandbox->gone.is_set())
-        end(sandbox, "its first process ended: " + cell.error().describe());
+      if (sandbox->gone.is_set()) co_return ended_error(*sandbox);
+      // Only this is about the cell: a spawner that is busy or restarting says nothing about it.
+      const Error& error = cell.error();
+      if (error.code != ErrorCode::kNotFound && error.os_error != ECONNREFUSED &&
+          error.os_error != ENOENT)
+        co_return error;
+      end(sandbox, "its first process ended: " + error.describe());
       co_return ended_error(*sandbox);
     }
     auto answer = co_await (*cell)->call(request, deadline);

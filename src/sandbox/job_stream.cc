@@ -135,6 +135,11 @@ Task<> watch_job(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, std::string nam
   while (!job->finishing && !sandbox->gone.is_set()) {
     const auto answer = co_await fleet.ask(sandbox, read_request(name, read),
                                            fleet.loop().now() + kReadWait + kReadGrace);
+    if (!answer && answer.error().code == ErrorCode::kTimeout) {
+      // Paused, or the spawner restarts: the job is still to be settled when it ends.
+      co_await job->finished.wait(fleet.loop().now() + std::chrono::seconds(1));
+      continue;
+    }
     if (!answer || answer->status != cell::Status::kDone) co_return;
     const auto state = parse_read_answer(
         answer->payload, {name, read.output_offset, read.error_offset, read.bytes_max});
@@ -232,6 +237,7 @@ Task<Result<std::uint64_t>> send_input(Fleet& fleet, std::shared_ptr<Sandbox> sa
                                        std::string job, std::uint64_t offset, std::string bytes,
                                        Duration stall_max) {
   const std::uint64_t begin = offset;
+  TimePoint stalled_at = fleet.loop().now() + stall_max;
   while (offset - begin < bytes.size()) {
     const std::string_view piece =
         std::string_view(bytes).substr(offset - begin).substr(0, kWriteBytesMax);
@@ -240,8 +246,10 @@ Task<Result<std::uint64_t>> send_input(Fleet& fleet, std::shared_ptr<Sandbox> sa
     if (answer.status != cell::Status::kDone) co_return cell_error(answer, job);
     const auto taken = parse_write_answer(answer.payload, offset, piece.size());
     if (!taken) co_return fleet.condemn(sandbox);
-    // Progress, or a cell that answers without taking anything would be asked forever.
-    if (*taken == offset) co_await fleet.loop().sleep_for(std::chrono::milliseconds(1));
+    if (*taken > offset) stalled_at = fleet.loop().now() + stall_max;
+    if (fleet.loop().now() >= stalled_at)
+      co_return make_error(ErrorCode::kTimeout, "write input", "the job does not read its input");
+    if (*taken == offset) co_await fleet.loop().sleep_for(std::chrono::milliseconds(20));
     offset = *taken;
   }
   co_return offset;

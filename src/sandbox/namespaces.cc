@@ -242,8 +242,11 @@ Task<Result<SandboxInfo>> NamespacesProvider::fork(std::string id, CreateRequest
   // Made again after a lost answer, it finds what the first one did.
   if (!request.id.empty() && co_await fleet_->find(request.id))
     co_return co_await fleet_->create(std::move(request));
-  CO_TRY(const SandboxSpec fresh,
-         spec_for(*fleet_->templates().find(request.template_name), request.limits));
+  const TemplateInfo* origin = fleet_->templates().find(request.template_name);
+  if (origin == nullptr)
+    co_return make_error(ErrorCode::kNotFound, "fork sandbox",
+                         fmt::format("its template \"{}\" is gone", request.template_name));
+  CO_TRY(const SandboxSpec fresh, spec_for(*origin, request.limits));
   // Under a name until the new sandbox refers to the layers itself: nobody may drop them meanwhile.
   const std::string held =
       "\x01"

@@ -85,7 +85,9 @@ Task<Result<void>> ask_simply(Fleet& fleet, std::string id, std::string job, std
 
 Task<Result<void>> begin_transaction(Fleet& fleet, std::shared_ptr<Sandbox> sandbox,
                                      const JobSpec& job) {
-  if (sandbox->record.transactions.contains(job.id) || sandbox->jobs.contains(job.id)) co_return {};
+  const auto known = sandbox->jobs.find(job.id);
+  const bool started = known != sandbox->jobs.end() && known->second->input_begun;
+  if (sandbox->record.transactions.contains(job.id) || started) co_return {};
   const std::string checkpoint = "\x01" + job.id;
   CO_TRY_VOID(co_await take_checkpoint(fleet, sandbox, checkpoint));
   sandbox->record.transactions[job.id] = {.checkpoint = checkpoint, .kind = job.transaction};
@@ -117,12 +119,14 @@ Task<Result<std::unique_ptr<JobStream>>> NamespacesProvider::execute(std::string
   const auto known = ensure_job(*fleet_, *sandbox, job.id);
   if (sandbox->jobs.size() % (2 * cell::kJobsMax) == 0)
     fleet_->spawn(forget_old_jobs(*fleet_, sandbox));
+  if (!job.shell_line.empty()) sandbox->shell_used = true;
   auto answer = co_await fleet_->ask(
       sandbox, std::move(request),
       fleet_->loop().now() + std::chrono::milliseconds(kFirstWaitMs) + kAnswerTime);
   if (!answer || answer->status != cell::Status::kDone) {
     if (!known->finishing) sandbox->jobs.erase(job.id);
-    if (job.transaction != Transaction::kNone && !sandbox->gone.is_set())
+    // Without an answer the job may run, and its transaction with it.
+    if (answer && job.transaction != Transaction::kNone && !sandbox->gone.is_set())
       co_await abandon_transaction(*fleet_, sandbox, job.id);
     co_return answer ? cell_error(*answer, job.id) : answer.error();
   }
@@ -174,6 +178,12 @@ Task<Result<void>> NamespacesProvider::write_input(std::string id, std::string j
   CO_TRY_VOID(check_job_id(job));
   if (bytes.empty()) co_return {};
   CO_TRY(const auto call, co_await fleet_->enter(id));
+  if (!call->jobs.contains(job)) {
+    CO_TRY(const auto jobs, co_await fleet_->list_cell_jobs(call.sandbox()));
+    if (std::ranges::find(jobs, std::string_view(job), job_name_of) == jobs.end())
+      co_return make_error(ErrorCode::kNotFound, "find job",
+                           fmt::format("there is no \"{}\"", job));
+  }
   const auto known = ensure_job(*fleet_, *call, job);
   CO_TRY(const auto guard,
          co_await known->input_lock.take("write input", fleet_->loop().now() + kInputStall));

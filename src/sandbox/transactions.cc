@@ -32,6 +32,8 @@ Task<Result<void>> switch_view(Fleet& fleet, Sandbox& sandbox, Layers below, Sea
   set_spec(request.create, sandbox.record.spec);
   set_layers(request.view, upper, below);
   request.view.must_seal = seal == Seal::kMust ? 1 : 0;
+  // The cell, and the shell that waits for the first line until there was one.
+  request.argument = sandbox.shell_used ? 1 : 2;
   auto reply = co_await fleet.spawning().call(request, kSwitchTime);
   if (!reply && reply.error().os_error == EBUSY) {
     Error error = reply.error();

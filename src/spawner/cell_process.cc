@@ -46,10 +46,11 @@ constexpr linux::CapabilitySet kSandboxCapabilities =
     capability(CAP_SETUID) | capability(CAP_SETPCAP) | capability(CAP_NET_BIND_SERVICE) |
     capability(CAP_SYS_CHROOT) | capability(CAP_SETFCAP) | capability(CAP_AUDIT_WRITE);
 
-constexpr const char* kMaskedFiles[] = {"kcore",       "keys",          "key-users",
-                                        "timer_list",  "sysrq-trigger", "latency_stats",
-                                        "sched_debug", "interrupts",    "kallsyms"};
-constexpr const char* kMaskedDirectories[] = {"acpi", "scsi", "asound", "bus", "fs", "irq"};
+// What tells about the host or acts on it. Each is closed to the sandbox's users by its owner and
+// mode too, as is all the rest of /proc that belongs to the host's root.
+constexpr const char* kMaskedFiles[] = {"kcore", "keys", "timer_list", "sysrq-trigger",
+                                        "interrupts"};
+constexpr const char* kMaskedDirectories[] = {"acpi", "scsi"};
 
 bool exists(int directory, const char* name) {
   struct stat info{};
@@ -96,8 +97,9 @@ Result<void> mount_dev(int root, const CellStart& start) {
   auto mount = TRY(start.trees.dev());
   const UniqueFd dev = TRY(linux::duplicate(mount.fd()));
   TRY_VOID(attach_below(root, "dev", std::move(mount)));
-  std::vector<std::pair<std::string, std::string>> terminals = {{"ptmxmode", "0666"},
-                                                                {"mode", "0620"}};
+  // All terminals of the host together are bounded: one sandbox must not take them all.
+  std::vector<std::pair<std::string, std::string>> terminals = {
+      {"ptmxmode", "0666"}, {"mode", "0620"}, {"max", "128"}};
   if (start.privileges == Privileges::kHostRoot) {
     const std::uint32_t terminal_group = first_id_of(start.ground.slot) + 5;  // "tty" in Debian
     terminals.emplace_back("gid", std::to_string(terminal_group));

@@ -25,6 +25,7 @@ namespace {
 
 using linux::UniqueFd;
 
+constexpr off_t kFileBytesMax = off_t{64} << 30;
 constexpr int kDepthMax = 256;  // directories held open at once, on each side
 // The overlay's own attributes. Each kind means something only to overlays of that kind: in the
 // other one it is a file's content, written by anybody.
@@ -110,8 +111,10 @@ Result<void> empty_directory(int directory, int top, int depth, unsigned& moved)
 
 // ---- merging and copying
 
-bool is_overlays_own(std::string_view name, const Marks& marks) {
-  return name.starts_with(marks.prefix) && name != marks.opaque && name != marks.redirect;
+// Marks of the other kind mean nothing here, but could to whoever reads a copy.
+bool is_left_behind(std::string_view name, const Marks& marks) {
+  if (name == marks.opaque || name == marks.redirect) return false;
+  return name.starts_with(kTrusted.prefix) || name.starts_with(kUser.prefix);
 }
 
 Result<void> copy_attributes(int from, int to, const Marks& marks) {
@@ -121,7 +124,7 @@ Result<void> copy_attributes(int from, int to, const Marks& marks) {
   for (std::string_view rest(names, static_cast<std::size_t>(size)); !rest.empty();) {
     const std::string name(rest.substr(0, rest.find('\0')));
     rest.remove_prefix(name.size() + 1);
-    if (is_overlays_own(name, marks)) continue;
+    if (is_left_behind(name, marks)) continue;
     char value[65'536];
     const ssize_t length = fgetxattr(from, name.c_str(), value, sizeof value);
     if (length < 0 || fsetxattr(to, name.c_str(), value, static_cast<std::size_t>(length), 0) != 0)
@@ -227,21 +230,25 @@ Result<void> merge_into(const std::vector<int>& layers, const std::vector<int>& 
   return {};
 }
 
-Result<void> copy_bytes(int from, int to) {
-  for (;;) {
-    const ssize_t copied = copy_file_range(from, nullptr, to, nullptr, 1 << 30, 0);
-    if (copied == 0) return {};
-    if (copied < 0 && errno == EINTR) continue;
-    if (copied < 0 && (errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP)) break;
-    if (copied < 0) return os_error("copy file");
-  }
+// Only what is there: a hole costs its owner nothing, and must cost the host nothing either.
+Result<void> copy_bytes(int from, int to, off_t size) {
+  if (ftruncate(to, size) != 0) return os_error("copy file");
   std::vector<char> buffer(1 << 18);
-  for (;;) {
-    const ssize_t got = read(from, buffer.data(), buffer.size());
-    if (got == 0) return {};
-    if (got < 0) return os_error("copy file");
-    TRY_VOID(linux::write_all(to, {buffer.data(), static_cast<std::size_t>(got)}));
+  for (off_t at = 0; at < size;) {
+    at = lseek(from, at, SEEK_DATA);
+    if (at < 0 && errno == ENXIO) return {};
+    const off_t end = at < 0 ? -1 : lseek(from, at, SEEK_HOLE);
+    if (end < 0) return os_error("copy file");
+    while (at < end) {
+      const std::size_t wanted = std::min(buffer.size(), static_cast<std::size_t>(end - at));
+      const ssize_t got = pread(from, buffer.data(), wanted, at);
+      if (got <= 0) return os_error("copy file", "it changed meanwhile", got == 0 ? EIO : errno);
+      if (pwrite(to, buffer.data(), static_cast<std::size_t>(got), at) != got)
+        return os_error("copy file");
+      at += got;
+    }
   }
+  return {};
 }
 
 class Copier {
@@ -290,12 +297,14 @@ class Copier {
   }
 
   Result<void> copy_file(int from, int to, const std::string& name, const struct stat& info) {
+    // Its size is read again byte by byte when the copy gets its name.
+    if (info.st_size > kFileBytesMax) return os_error("copy file", "it is too large", EFBIG);
     const UniqueFd source(
         openat(from, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     const UniqueFd made(
         openat(to, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!source || !made) return os_error("copy file");
-    TRY_VOID(copy_bytes(source.get(), made.get()));
+    TRY_VOID(copy_bytes(source.get(), made.get(), info.st_size));
     TRY_VOID(dress(made.get(), info, owner_of(info)));
     return copy_attributes(source.get(), made.get(), marks_);
   }

@@ -218,6 +218,7 @@ Result<void> Sandboxes::adopt_kept() {
     if (hierarchy_) {
       auto group = hierarchy_->adopt(group_prefix_ + name_of_key(key));
       if (group) sandbox.cgroup = std::move(*group);
+      sandbox.frozen = sandbox.cgroup && sandbox.cgroup->is_frozen();
     }
     if (privileges_ == Privileges::kOwnNamespace) continue;
     for (Borrowed& lender : sandbox.borrowed) {
@@ -436,14 +437,18 @@ Outcome<> Sandboxes::switch_view(const Request& request) {
       if (group != nullptr) (void)group->thaw();
     }
   } thaw_after;
-  // A cell alone is told apart from a sandbox with running processes, which must not see a moment
-  // between two views.
-  if (sandbox.cgroup && !sandbox.frozen && sandbox.cgroup->usage().pids.value_or(2) > 1) {
+  // The cell and the shell it keeps waiting do not mind a moment between two views.
+  const std::uint64_t waiting = std::clamp(request.argument, std::uint64_t{1}, std::uint64_t{2});
+  if (sandbox.cgroup && !sandbox.frozen &&
+      sandbox.cgroup->usage().pids.value_or(waiting + 1) > waiting) {
     STEP_VOID(Step::kFreeze, sandbox.cgroup->freeze());
     thaw_after.group = &*sandbox.cgroup;
   }
   return spawner::switch_view(sandbox.mount_namespace.get(), std::move(view),
-                              request.view.must_seal != 0 ? Seal::kRequired : Seal::kIfPossible);
+                              request.view.must_seal != 0 ? Seal::kRequired : Seal::kIfPossible,
+                              (request.create.flags & kAllowNestedUserNamespaces) != 0
+                                  ? SealScope::kEveryMount
+                                  : SealScope::kOneMount);
 }
 
 Outcome<> Sandboxes::set_limits(const Request& request) {
@@ -531,7 +536,8 @@ std::optional<Sandbox> Sandboxes::condemn(std::uint64_t key) {
   Sandbox sandbox = std::move(node.mapped());
   // The kernel ends every process of a pid namespace with its first one.
   if (sandbox.cell) syscall(SYS_pidfd_send_signal, sandbox.cell.get(), SIGKILL, nullptr, 0);
-  if (sandbox.frozen && sandbox.cgroup) (void)sandbox.cgroup->thaw();
+  // Frozen processes do not die before they are thawed.
+  if (sandbox.cgroup && sandbox.cgroup->is_frozen()) (void)sandbox.cgroup->thaw();
   return sandbox;
 }
 

@@ -23,12 +23,25 @@ using linux::UniqueFd;
 constexpr const char* kMountPoints[] = {"proc", "sys", "dev",   "usr",   "bin",
                                         "sbin", "lib", "lib32", "lib64", "libx32"};
 
-Result<void> set_read_only(int mount, bool on) {
+Result<void> set_mount_read_only(int mount, bool on) {
   mount_attr wanted{};
   (on ? wanted.attr_set : wanted.attr_clr) = MOUNT_ATTR_RDONLY;
   if (mount_setattr(mount, "", AT_EMPTY_PATH, &wanted, sizeof wanted) != 0)
     return os_error("seal view");
   return {};
+}
+
+Result<void> set_filesystem_read_only(int root, bool on) {
+  const UniqueFd context(fspick(root, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC));
+  if (!context || fsconfig(context.get(), FSCONFIG_SET_FLAG, on ? "ro" : "rw", nullptr, 0) != 0 ||
+      fsconfig(context.get(), FSCONFIG_CMD_RECONFIGURE, nullptr, nullptr, 0) != 0)
+    return os_error("seal view");
+  return {};
+}
+
+Result<void> set_read_only(int root, SealScope scope, bool on) {
+  return scope == SealScope::kOneMount ? set_mount_read_only(root, on)
+                                       : set_filesystem_read_only(root, on);
 }
 
 std::optional<std::uint64_t> mount_id(int fd) {
@@ -79,18 +92,19 @@ Result<void> move_all(const std::vector<Mounted>& mounts, int to) {
 
 // Runs in the sandbox's mount namespace. Every path is relative to a descriptor: names there belong
 // to the sandbox.
-Outcome<> switch_inside(linux::DetachedMount view, Seal seal) {
+Outcome<> switch_inside(linux::DetachedMount view, Seal seal, SealScope scope) {
   const UniqueFd old_root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!old_root) return failed(Step::kSwitch, os_error("open root"));
-  const auto sealed = set_read_only(old_root.get(), true);
+  const auto sealed = set_read_only(old_root.get(), scope, true);
   if (!sealed && seal == Seal::kRequired) return failed(Step::kSeal, sealed.error());
   struct Unseal {  // unless the switch succeeds, everything is as it was
     int root;
+    SealScope scope;
     bool armed;
     ~Unseal() {
-      if (armed) (void)set_read_only(root, false);
+      if (armed) (void)set_read_only(root, scope, false);
     }
-  } unseal{old_root.get(), sealed.has_value()};
+  } unseal{old_root.get(), scope, sealed.has_value()};
 
   const auto mounts = find_mounts(old_root.get());
   const UniqueFd new_root = STEP(Step::kSwitch, linux::duplicate(view.fd()));
@@ -109,11 +123,11 @@ Outcome<> switch_inside(linux::DetachedMount view, Seal seal) {
 
 }  // namespace
 
-Outcome<> switch_view(int mount_namespace, linux::DetachedMount view, Seal seal) {
+Outcome<> switch_view(int mount_namespace, linux::DetachedMount view, Seal seal, SealScope scope) {
   Outcome<> outcome;
   const auto ran = linux::run_aside([&]() -> Result<void> {
     if (setns(mount_namespace, CLONE_NEWNS) != 0) return os_error("enter mount namespace");
-    outcome = switch_inside(std::move(view), seal);
+    outcome = switch_inside(std::move(view), seal, scope);
     return {};
   });
   if (!ran) return failed(Step::kSwitch, ran.error());

@@ -6,11 +6,15 @@
 namespace pons::spawner {
 
 enum class Seal : std::uint8_t { kRequired, kIfPossible };
+// kEveryMount is for sandboxes that can make mount namespaces of their own, and so further mounts
+// of the same view. It also refuses while deleted files are open.
+enum class SealScope : std::uint8_t { kOneMount, kEveryMount };
 
 // Replaces the root file system of a running sandbox by `view`, under the feet of its processes,
 // without restarting any of them. The old view is made read only first: kRequired fails with EBUSY,
 // and changes nothing, when somebody has a file open for writing. Processes whose working directory
 // is below the old root stay in the old view, where nothing can be written any more.
-Outcome<> switch_view(int mount_namespace, linux::DetachedMount view, Seal seal);
+Outcome<> switch_view(int mount_namespace, linux::DetachedMount view, Seal seal,
+                      SealScope scope = SealScope::kOneMount);
 
 }  // namespace pons::spawner

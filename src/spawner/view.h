@@ -20,8 +20,8 @@ struct Failure {
   int os_error = 0;
 };
 
-// The result of one of the spawner's steps. `RETURN_FAILURE(step, expression)` names the step of
-// what failed below.
+// The result of one of the spawner's steps. STEP names the step of what failed below; PASS hands
+// on a failure that has one.
 template <class T = void>
 using Outcome = std::expected<T, Failure>;
 

@@ -59,7 +59,10 @@ class Cgroup {
   Result<void> set_limits(const CgroupLimits& limits);
   CgroupUsage usage() const;
 
-  Result<void> freeze();  // returns when nothing in it runs any more
+  // Returns when nothing in it runs any more. Processes that cannot be frozen within half a second
+  // run on, all of them.
+  Result<void> freeze();
+  bool is_frozen() const;  // or on the way to it
   Result<void> thaw();
   Result<void> kill_all(KillMethod method = KillMethod::kAutomatic);
   Result<void> destroy();  // what the destructor does, for callers that want to know

@@ -22,14 +22,15 @@ enum class RequestKind : std::uint16_t {
   kCreate = 3,    // a sandbox with `create`; comes back with a connection to its cell.
                   // One that exists is found again.
   kConnect = 4,   // a new connection to the cell
-  kDestroy = 5,   // answers when no process, mount and group of it is left; also when there was none
-  kSwitchView = 6,  // replaces the file system by the layers of `view`
-  kDropLayers = 7,  // deletes layers of its own, `view.layers`, that no view uses
+  kDestroy = 5,  // answers when no process, mount and group of it is left; also when there was none
+  kSwitchView = 6,   // replaces the file system by the layers of `view`. With more processes inside
+                     // than `argument`, which only wait, they are frozen meanwhile
+  kDropLayers = 7,   // deletes layers of its own, `view.layers`, that no view uses
   kMergeLayers = 8,  // the first `argument` of `view.layers` become one new layer `view.upper`; the
                      // others and the template's lie below. EOPNOTSUPP when they hold moved
                      // directories: nothing changed
-  kSnapshot = 9,    // copies `view.layers` (topmost first) into the layer store, one for one;
-                    // values: how many; `digests`: what they are called there
+  kSnapshot = 9,     // copies `view.layers` (topmost first) into the layer store, one for one;
+                     // values: how many; `digests`: what they are called there
   kFreeze = 10,
   kThaw = 11,
   kSetLimits = 12,  // create.limits
