@@ -48,9 +48,10 @@ constexpr linux::CapabilitySet kSandboxCapabilities =
 
 // What tells about the host or acts on it. Each is closed to the sandbox's users by its owner and
 // mode too, as is all the rest of /proc that belongs to the host's root.
-constexpr const char* kMaskedFiles[] = {"kcore", "keys", "timer_list", "sysrq-trigger",
-                                        "interrupts"};
-constexpr const char* kMaskedDirectories[] = {"acpi", "scsi"};
+constexpr const char* kMaskedFiles[] = {"kcore",       "keys",          "key-users",
+                                        "timer_list",  "sysrq-trigger", "latency_stats",
+                                        "sched_debug", "interrupts",    "kallsyms"};
+constexpr const char* kMaskedDirectories[] = {"acpi", "scsi", "asound", "bus", "fs", "irq"};
 
 bool exists(int directory, const char* name) {
   struct stat info{};
