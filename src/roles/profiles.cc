@@ -23,9 +23,9 @@ const std::vector<std::string_view> kResolverFiles = {
 linux::CapabilitySet spawner_capabilities() {
   return capability(CAP_SYS_ADMIN) | capability(CAP_SETUID) | capability(CAP_SETGID) |
          capability(CAP_SETPCAP) | capability(CAP_SETFCAP) | capability(CAP_CHOWN) |
-         capability(CAP_FOWNER) | capability(CAP_FSETID) | capability(CAP_DAC_OVERRIDE) | capability(CAP_NET_ADMIN) |
-         capability(CAP_NET_BIND_SERVICE) | capability(CAP_KILL) | capability(CAP_SYS_CHROOT) |
-         capability(CAP_SYS_RESOURCE);
+         capability(CAP_FOWNER) | capability(CAP_FSETID) | capability(CAP_DAC_OVERRIDE) |
+         capability(CAP_NET_ADMIN) | capability(CAP_NET_BIND_SERVICE) | capability(CAP_KILL) |
+         capability(CAP_SYS_CHROOT) | capability(CAP_SYS_RESOURCE);
 }
 
 std::array<Profile, kRoleCount> make_profiles() {

@@ -90,11 +90,11 @@ struct Claim {
 };
 
 enum StartFlags : uint32_t {
-  kShellLine = 1U << 0,   // one argument: a line for /bin/sh, from the waiting shell if it can be
-  kTerminal = 1U << 1,    // standard streams are a terminal; there is no separate standard error
-  kInputOpen = 1U << 2,   // standard input stays open for kWrite; otherwise it is empty
-  kLossless = 1U << 3,    // when the buffer is full the job waits for its reader
-  kBuiltin = 1U << 4,     // argv[0] names a program inside the cell (see builtin.h), not a file
+  kShellLine = 1U << 0,  // one argument: a line for /bin/sh, from the waiting shell if it can be
+  kTerminal = 1U << 1,   // standard streams are a terminal; there is no separate standard error
+  kInputOpen = 1U << 2,  // standard input stays open for kWrite; otherwise it is empty
+  kLossless = 1U << 3,   // when the buffer is full the job waits for its reader
+  kBuiltin = 1U << 4,    // argv[0] names a program inside the cell (see builtin.h), not a file
 };
 
 // Strings: user (empty: the claim's), directory (empty: the claim's), argv, then environment on top
@@ -125,8 +125,8 @@ struct Read {
 };
 
 struct Write {
-  uint64_t offset;  // of the first byte in the job's input: bytes it already has are not taken twice,
-                    // and past a gap, or while another write waits, none are taken
+  uint64_t offset;  // of the first byte in the job's input: bytes it already has are not taken
+                    // twice, and past a gap, or while another write waits, none are taken
 };
 
 struct Signal {

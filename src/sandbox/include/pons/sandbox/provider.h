@@ -30,12 +30,12 @@ struct Limits {
   std::uint64_t swap_bytes = 0;
   std::uint32_t cpu_percent = 100;  // 100 is one processor
   std::uint32_t pids = 512;
-  std::uint64_t disk_bytes = 0;    // 0: with an upper in memory, memory_bytes less what must stay
-  std::uint64_t disk_inodes = 0;   // 0: 1 per 4 KiB of disk_bytes, with disk_upper per 16 KiB
-  bool disk_upper = false;         // the writable layer on disk; disk_bytes is needed then
-  Milliseconds idle_max{0};        // no job and no call for so long ends it; 0: never
-  Milliseconds lifetime_max{0};    // 0: no end
-  Milliseconds freeze_after{0};    // freeze when idle for so long; 0: never
+  std::uint64_t disk_bytes = 0;   // 0: with an upper in memory, memory_bytes less what must stay
+  std::uint64_t disk_inodes = 0;  // 0: 1 per 4 KiB of disk_bytes, with disk_upper per 16 KiB
+  bool disk_upper = false;        // the writable layer on disk; disk_bytes is needed then
+  Milliseconds idle_max{0};       // no job and no call for so long ends it; 0: never
+  Milliseconds lifetime_max{0};   // 0: no end
+  Milliseconds freeze_after{0};   // freeze when idle for so long; 0: never
 
   bool operator==(const Limits&) const = default;
 };
@@ -120,9 +120,9 @@ struct JobSpec {
   std::vector<std::string> argv;  // either this
   std::string shell_line;         // or this, for /bin/sh
   std::map<std::string, std::string> environment;
-  std::string directory;  // empty: the template's
-  std::string user;       // empty: the template's
-  std::string input;      // standard input from the start
+  std::string directory;    // empty: the template's
+  std::string user;         // empty: the template's
+  std::string input;        // standard input from the start
   bool input_open = false;  // more may follow with write_input; otherwise input ends after `input`
   std::optional<TerminalSize> terminal;
   Milliseconds timeout{0};
@@ -176,7 +176,8 @@ class JobStream {
   virtual ~JobStream() = default;
   virtual const std::string& job_id() const = 0;
   // Nothing after the JobInfo. The deadline passing is kTimeout and loses nothing.
-  virtual Task<Result<std::optional<JobEvent>>> next(std::chrono::steady_clock::time_point deadline) = 0;
+  virtual Task<Result<std::optional<JobEvent>>> next(
+      std::chrono::steady_clock::time_point deadline) = 0;
 };
 
 enum class FileKind : std::uint8_t { kOther, kFile, kDirectory, kLink };
@@ -258,7 +259,8 @@ class Provider {
   virtual Task<Result<FileInfo>> stat_file(std::string id, std::string path, std::string user) = 0;
   virtual Task<Result<std::vector<FileInfo>>> list_files(std::string id, std::string path,
                                                          std::string user, std::uint32_t depth) = 0;
-  virtual Task<Result<FileInfo>> make_directory(std::string id, std::string path, std::string user) = 0;
+  virtual Task<Result<FileInfo>> make_directory(std::string id, std::string path,
+                                                std::string user) = 0;
   virtual Task<Result<void>> remove_file(std::string id, std::string path, std::string user) = 0;
   virtual Task<Result<FileInfo>> rename_file(std::string id, std::string from, std::string to,
                                              std::string user) = 0;
