@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "help.h"
+#include "pons/sandbox/wire.h"
 #include "sandbox_session.h"
 #include "terminal.h"
 
@@ -35,6 +36,12 @@ Task<Result<int>> rollback(Session& session, const Options& options) {
 Task<Result<int>> commit(Session& session, const Options& options) {
   CO_TRY_VOID(co_await session.provider.commit(options.sandbox, options.name));
   if (session.common.json) print_json({{"committed", options.name}});
+  co_return 0;
+}
+
+Task<Result<int>> snapshot(Session& session, const Options& options) {
+  CO_TRY(const auto info, co_await session.provider.snapshot(options.sandbox, options.name));
+  if (session.common.json) print_json(sandbox::to_json(info));
   co_return 0;
 }
 
@@ -75,9 +82,9 @@ void add_sandbox_checkpoints(CLI::App& group, Common& common, int& exit_code) {
       {.name = "rollback",
        .summary = "Put a sandbox's files back to a checkpoint",
        .description =
-           "Puts all files back to what they were at the checkpoint. The checkpoint stays, so that "
-           "it can be done again; later\n"
-           "checkpoints are gone. See `pons sandbox inspect` for the names.",
+           "Puts all files back to what they were at the checkpoint. It stays, as do later ones: "
+           "one can go back and forth.\n"
+           "See `pons sandbox inspect` for the names.",
        .footer = "EXAMPLES\n  pons sandbox rollback work before-upgrade"},
       rollback)
       ->required();
@@ -88,6 +95,23 @@ void add_sandbox_checkpoints(CLI::App& group, Common& common, int& exit_code) {
        .footer = "EXAMPLES\n  pons sandbox commit work before-upgrade"},
       commit)
       ->required();
+
+  CLI::App* command =
+      group.add_subcommand("snapshot", "Make a template of a sandbox's files as they are now");
+  auto options = std::make_shared<Options>();
+  explain(*command,
+          "The sandbox goes on. Its processes are no part of the template, its files are: leave no "
+          "secrets in them.");
+  command->add_option("SANDBOX", options->sandbox, "Its id")->required();
+  command->add_option("TEMPLATE", options->name, "Name of the new template")->required();
+  add_session_options(*command, common);
+  command->footer(
+      "EXAMPLES\n"
+      "  pons sandbox snapshot work with-tools\n"
+      "  pons sandbox run with-tools -- make test");
+  command->callback([&common, &exit_code, options] {
+    exit_code = run_session(common, [options](Session& s) { return snapshot(s, *options); });
+  });
 }
 
 }  // namespace pons::cli

@@ -134,6 +134,7 @@ class Fleet {
   Task<Result<void>> thaw(Call& call);
   Task<Result<std::shared_ptr<CellClient>>> cell_of(Sandbox& sandbox);
   Task<> adopt();
+  Task<> sweep();
   Task<> adopt_one(SandboxRecord record);
   std::vector<SandboxRecord> load_records();
   std::string path_of(std::string_view id) const;

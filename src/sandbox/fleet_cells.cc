@@ -16,6 +16,9 @@ namespace pons::sandbox {
 
 namespace {
 
+constexpr Duration kFirstSweep = std::chrono::seconds(2);
+constexpr Duration kSweepAgain = std::chrono::minutes(1);
+
 constexpr Duration kPingTime = std::chrono::seconds(5);
 constexpr int kAdoptedAtOnce = 16;
 constexpr std::string_view kSuffix = ".json";
@@ -166,12 +169,31 @@ Task<> Fleet::adopt() {
   }
   for (const std::uint64_t key : left) spawning_.destroy_soon(key);
   adopted_.set();
+  tasks_.spawn(sweep());
   if (auto usual = spec_for(host_template(), settings_.defaults)) {
     pool_.start(std::move(*usual));
   } else {
     LOG_ERROR("the configured limits of a sandbox cannot be used", {"error", usual.error()});
   }
   tasks_.spawn(keep_time());
+}
+
+// A request of a former process of the warden may still have waited in the channel when this one
+// asked what there is: what it made belongs to nobody. Unknown twice in a row is unknown.
+Task<> Fleet::sweep() {
+  std::set<std::uint64_t> suspects;
+  for (Duration pause = kFirstSweep;; pause = std::min(2 * pause, kSweepAgain)) {
+    co_await loop_.sleep_for(pause);
+    const auto keys = co_await spawning_.list();
+    if (!keys) continue;
+    const Known ours = known();
+    std::set<std::uint64_t> unknown;
+    for (const std::uint64_t key : *keys)
+      if (!ours.keys.contains(key)) unknown.insert(key);
+    for (const std::uint64_t key : unknown)
+      if (suspects.contains(key)) spawning_.destroy_soon(key);
+    suspects = std::move(unknown);
+  }
 }
 
 Task<> Fleet::adopt_one(SandboxRecord record) {
