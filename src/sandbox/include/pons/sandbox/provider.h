@@ -240,7 +240,8 @@ class Provider {
   virtual Task<Result<SandboxInfo>> pause(std::string id) = 0;
   virtual Task<Result<SandboxInfo>> resume(std::string id) = 0;
 
-  // Starts the job, or joins the one that has its id.
+  // Starts the job, or joins the one that has its id. Ids of ended jobs are remembered at least for
+  // the next 255 jobs of the sandbox.
   virtual Task<Result<std::unique_ptr<JobStream>>> execute(std::string id, JobSpec job) = 0;
   virtual Task<Result<std::unique_ptr<JobStream>>> attach(std::string id, std::string job,
                                                           JobOffsets from) = 0;
