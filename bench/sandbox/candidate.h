@@ -56,10 +56,11 @@ struct Created {
   std::string id;
   bool is_warm = false;
 };
-Created create_sandbox(Warden& warden, const std::string& template_name);
-// Claim or create, the job, and the end of the job; the sandbox is left for destroy_sandbox.
+enum class AfterJob { kKeep, kDestroy };
+// Claim or create, the job, and the end of the job, in one request; what is kept is left for
+// destroy_sandbox.
 Taken run_in_new_sandbox(Warden& warden, const std::string& template_name, std::string_view job,
-                         Created& created);
+                         AfterJob after, Created& created);
 void destroy_sandbox(Warden& warden, const std::string& id);
 
 }  // namespace pons::bench

@@ -50,7 +50,7 @@ Samples measure_latency(const std::string& socket, const std::string& template_n
   Samples samples;
   const auto ours = [&](const std::string& name, std::string_view job) {
     Created created;
-    const Taken taken = run_in_new_sandbox(warden, template_name, job, created);
+    const Taken taken = run_in_new_sandbox(warden, template_name, job, AfterJob::kKeep, created);
     const auto began = Clock::now();
     destroy_sandbox(warden, created.id);
     samples[name].push_back(taken.first_byte);
@@ -107,8 +107,7 @@ Samples measure_lifecycles(const std::string& socket, const std::string& templat
     auto warden = std::make_shared<Warden>(socket);
     return [&, warden] {
       Created created;
-      run_in_new_sandbox(*warden, template_name, kExec, created);
-      destroy_sandbox(*warden, created.id);
+      run_in_new_sandbox(*warden, template_name, kExec, AfterJob::kDestroy, created);
     };
   };
   samples["pons"].push_back(count_lifecycles(seconds, workers, ours, [&] {

@@ -75,22 +75,18 @@ Answer Warden::must(std::string_view method, const std::string& target, std::str
   return answer;
 }
 
-Created create_sandbox(Warden& warden, const std::string& template_name) {
-  const Answer answer =
-      warden.must("POST", "/sandboxes", "{\"template\":\"" + template_name + "\"}");
-  const auto begin = answer.body.find("\"id\":\"") + 6;
-  return {.id = answer.body.substr(begin, answer.body.find('"', begin) - begin),
-          .is_warm = answer.body.find("\"warm\":true") != answer.body.npos};
-}
-
 Taken run_in_new_sandbox(Warden& warden, const std::string& template_name, std::string_view job,
-                         Created& created) {
+                         AfterJob after, Created& created) {
   const auto began = Clock::now();
-  created = create_sandbox(warden, template_name);
-  const Answer answer = warden.must("POST", "/sandboxes/" + created.id + "/jobs", job);
+  std::string body = "{\"sandbox\":{\"template\":\"" + template_name + "\"},\"job\":";
+  body.append(job).append(after == AfterJob::kKeep ? ",\"keep\":true}" : "}");
+  const Answer answer = warden.must("POST", "/run", body);
   if (answer.first_output == Clock::time_point{} ||
       answer.body.find("\"code\":0") == answer.body.npos)
     fail("the job went wrong: " + answer.body);
+  const auto begin = answer.body.find("\"id\":\"") + 6;
+  created = {.id = answer.body.substr(begin, answer.body.find('"', begin) - begin),
+             .is_warm = answer.body.find("\"warm\":true") != answer.body.npos};
   return {.first_byte = milliseconds(answer.first_output - began),
           .ended = milliseconds(Clock::now() - began)};
 }

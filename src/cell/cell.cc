@@ -19,6 +19,9 @@ namespace {
 constexpr const char* kPasswd = "/etc/passwd";
 constexpr const char* kGroup = "/etc/group";
 constexpr uint64_t kPingMsMax = 5000;
+// A sandbox that is wanted sooner has no use for a waiting shell: starting one would only take time
+// from its first job.
+constexpr uint64_t kShellAfterMs = 20;
 constexpr int kReapAtOnce = 1024;
 constexpr rlim_t kOpenFilesWanted = 4096;
 constexpr size_t kHeaderBytes = sizeof(RequestHeader);
@@ -82,11 +85,12 @@ bool Cell::set_up(int listener) {
 
 int Cell::run(int listener) {
   if (!set_up(listener)) return 1;
-  shell_.start(&poller_);
+  shell_due_ms_ = now_ms() + kShellAfterMs;
   for (;;) {
     const uint64_t jobs = jobs_.next_timer();
     const uint64_t answers = connections_.next_timer();
-    const uint64_t next = jobs < answers ? jobs : answers;
+    uint64_t next = jobs < answers ? jobs : answers;
+    if (shell_due_ms_ < next) next = shell_due_ms_;
     const uint64_t now = now_ms();
     int timeout = -1;
     if (next != UINT64_MAX)
@@ -98,6 +102,10 @@ int Cell::run(int listener) {
     const uint64_t later = now_ms();
     jobs_.run_timers(later);
     connections_.flush(later);
+    if (later >= shell_due_ms_) {
+      shell_due_ms_ = UINT64_MAX;
+      shell_.start(&poller_);
+    }
   }
 }
 
@@ -261,6 +269,7 @@ void Cell::start(Answer* answer, const Request& request) {
 }
 
 Failure Cell::launch(Job* job, const Request& request) {
+  shell_due_ms_ = UINT64_MAX;
   const Start& start = request.start;
   const bool terminal = (start.flags & kTerminal) != 0;
   const bool shell_line = (start.flags & kShellLine) != 0;

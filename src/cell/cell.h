@@ -37,6 +37,7 @@ class Cell {
   int signals_;
   int empty_input_;
   bool more_to_reap_;
+  uint64_t shell_due_ms_;  // UINT64_MAX: it has been started, or will not be
 
   bool claimed_;
   // These point into claim_message_.

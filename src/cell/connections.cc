@@ -83,7 +83,7 @@ void Connections::close_at(uint32_t index) {
 
 void Connections::answer(uint32_t index, const Answer& answer) {
   Connection* connection = &connections_[index];
-  if (connection->socket <= 0) return;
+  if (connection->socket <= 0 || answer.id == 0) return;
   const uint64_t now = now_ms();
   Answer last = answer;
   if (connection->answer_count == kAnswersMax) last.deadline_ms = 0;

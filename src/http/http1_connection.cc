@@ -320,6 +320,15 @@ Task<bool> Http1Connection::flush() {
   co_return written.has_value();
 }
 
+// Framed, to leave together with what stands before and behind it.
+void Http1Connection::append_piece(std::string_view bytes) {
+  if (bytes.empty() || head_.method == "HEAD") return;
+  char prefix[20];
+  if (head_.minor_version != 0) output_.append(prefix, chunk_prefix(prefix, bytes.size()));
+  output_ += bytes;
+  if (head_.minor_version != 0) output_ += kChunkSuffix;
+}
+
 Task<Result<void>> Http1Connection::start(Response head) {
   CHECK(reply_ == Reply::kNone);
   reply_ = Reply::kStreaming;
@@ -327,6 +336,7 @@ Task<Result<void>> Http1Connection::start(Response head) {
   if (head_.minor_version == 0) close_after_ = true;
   append_head(head, std::nullopt);
   output_ += head_.minor_version == 0 ? "\r\n" : "Transfer-Encoding: chunked\r\n\r\n";
+  append_piece(head.body);
   if (!co_await flush()) {
     abort();
     co_return make_error(ErrorCode::kUnavailable, "start answer", "the client left");
@@ -351,9 +361,10 @@ Task<Result<void>> Http1Connection::write(std::string_view bytes) {
   co_return written;
 }
 
-Task<Result<void>> Http1Connection::finish() {
+Task<Result<void>> Http1Connection::finish(std::string_view last) {
   if (reply_ != Reply::kStreaming)
     co_return make_error(ErrorCode::kUnavailable, "finish answer", "the answer is over");
+  append_piece(last);
   if (head_.minor_version != 0 && head_.method != "HEAD") output_ += kLastChunk;
   reply_ = Reply::kFinished;
   co_return {};

@@ -32,7 +32,7 @@ class Http1Connection final : public Exchange {
   void respond(Response response) override;
   Task<Result<void>> start(Response head) override;
   Task<Result<void>> write(std::string_view bytes) override;
-  Task<Result<void>> finish() override;
+  Task<Result<void>> finish(std::string_view last) override;
   void abort() override { reply_ = Reply::kAborted; }
   Task<bool> wait_for_hang_up(TimePoint deadline) override;
   Task<Result<std::unique_ptr<WebSocket>>> accept_websocket(WebSocketLimits limits) override;
@@ -51,6 +51,7 @@ class Http1Connection final : public Exchange {
   Error refuse_body();  // for its size
   void begin_exchange(std::size_t head_bytes);
   void drop_consumed();
+  void append_piece(std::string_view bytes);
   void append_head(const Response& response, std::optional<std::size_t> length);
   void refuse(int status, std::string_view reason);
   std::string_view unread() const { return {buffer_.get() + begin_, end_ - begin_}; }

@@ -86,6 +86,8 @@ bool kill_listed(const std::string& tree_root) {
 
 // Children before parents. EBUSY while processes of it are still dying.
 bool remove_tree(const std::string& path) {
+  // Mostly nobody made a group below it.
+  if (rmdir(path.c_str()) == 0 || errno == ENOENT) return true;
   std::vector<std::string> tree = tree_of(path);
   for (const std::string& directory : tree | std::views::reverse) {
     if (rmdir(directory.c_str()) != 0 && errno != ENOENT) return false;

@@ -265,8 +265,7 @@ void Loop::sift_timer(std::size_t index) {
 
 Result<Watch> Watch::create(Loop& loop, int fd) {
   auto state = std::make_unique<State>(State{.loop = loop, .fd = fd});
-  epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                    .data = {.ptr = state.get()}};
+  epoll_event event{.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.ptr = state.get()}};
   if (epoll_ctl(loop.epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
     return os_error("watch descriptor");
   return Watch(std::move(state));
@@ -284,6 +283,13 @@ void Watch::close() noexcept {
   epoll_ctl(state_->loop.epoll_.get(), EPOLL_CTL_DEL, state_->fd, nullptr);
   state_->loop.forget_events_of(state_.get());
   state_.reset();
+}
+
+// The kernel looks again at once: room that is there already is told of, too.
+void Watch::State::ask_for_room() {
+  tells_of_room = true;
+  epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.ptr = this}};
+  CHECK(epoll_ctl(loop.epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0);
 }
 
 void Watch::State::notify(Direction direction) {

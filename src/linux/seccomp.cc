@@ -1,30 +1,47 @@
 #include "pons/linux/seccomp.h"
 
+#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
+#include <bit>
+#include <cstddef>
+#include <map>
 
 #include <fmt/format.h>
-#include <seccomp.h>
-
-#include "pons/linux/fd.h"
 
 namespace pons::linux {
 namespace {
 
+static_assert(std::endian::native == std::endian::little);
+
 constexpr int kErrnoMax = 4095;
-constexpr std::size_t kProgramBytesMax = BPF_MAXINSNS * sizeof(sock_filter);
 
-using Context = std::unique_ptr<void, void (*)(scmp_filter_ctx)>;
+#if defined(__x86_64__)
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
+constexpr std::uint32_t kFirstForeignNumber = 0x4000'0000;  // x32
+#elif defined(__aarch64__)
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
+constexpr std::uint32_t kFirstForeignNumber = 0x8000'0000;
+#else
+#error "system call filters are not written for this processor"
+#endif
 
-Error seccomp_error(const char* step, int negative_errno, std::string message = {}) {
-  return os_error(step, std::move(message), -negative_errno);
+using Program = std::vector<sock_filter>;
+
+sock_filter load(std::size_t offset) {
+  return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
+}
+
+sock_filter verdict(std::uint32_t action) {
+  return BPF_STMT(BPF_RET | BPF_K, action);
+}
+
+std::uint32_t refusal(int error) {
+  return SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error);
 }
 
 Result<void> require_errno(int value) {
@@ -34,54 +51,122 @@ Result<void> require_errno(int value) {
   return {};
 }
 
-Result<Context> create_context(std::uint32_t default_action) {
-  Context context(seccomp_init(default_action), seccomp_release);
-  if (!context) return make_error(ErrorCode::kInternal, "compile seccomp filter", "out of memory");
-  if (const int error =
-          seccomp_attr_set(context.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-      error != 0)
-    return seccomp_error("compile seccomp filter", error);
-  // 2: a binary tree instead of one comparison per listed call.
-  if (const int error = seccomp_attr_set(context.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2); error != 0)
-    return seccomp_error("compile seccomp filter", error);
-  return context;
-}
-
-Result<void> add_rule(const Context& context, std::uint32_t action, const SyscallRule& rule) {
-  std::vector<scmp_arg_cmp> comparisons;
-  for (const ArgumentRule& condition : rule.arguments) {
-    if (condition.argument > 5)
-      return make_error(ErrorCode::kInvalid, "compile seccomp filter", "arguments are 0 to 5");
-    const bool masked = condition.compare == ArgumentRule::Compare::kMaskedEqual;
-    comparisons.push_back({.arg = condition.argument,
-                           .op = masked ? SCMP_CMP_MASKED_EQ : SCMP_CMP_EQ,
-                           .datum_a = masked ? condition.mask : condition.value,
-                           .datum_b = masked ? condition.value : 0});
-  }
-  // Negative numbers are the library's own names for calls that this architecture does not have.
-  if (rule.number < 0)
+Result<void> require_meaning(const SyscallRule& rule) {
+  if (rule.number < 0 || static_cast<std::uint32_t>(rule.number) >= kFirstForeignNumber)
     return make_error(ErrorCode::kInvalid, "compile seccomp filter",
                       fmt::format("{} is not a system call", rule.number));
-  const int error =
-      seccomp_rule_add_array(context.get(), action, rule.number,
-                             static_cast<unsigned>(comparisons.size()), comparisons.data());
-  // The same rule twice is no contradiction.
-  if (error != 0 && error != -EEXIST)
-    return seccomp_error("compile seccomp filter", error,
-                         fmt::format("system call {}", rule.number));
+  for (const ArgumentRule& condition : rule.arguments)
+    if (condition.argument > 5)
+      return make_error(ErrorCode::kInvalid, "compile seccomp filter", "arguments are 0 to 5");
   return {};
 }
 
-Result<std::vector<sock_filter>> compile(const Context& context) {
-  const UniqueFd file(memfd_create("seccomp", MFD_CLOEXEC));
-  if (!file) return os_error("compile seccomp filter");
-  if (const int error = seccomp_export_bpf(context.get(), file.get()); error != 0)
-    return seccomp_error("compile seccomp filter", error);
-  if (lseek(file.get(), 0, SEEK_SET) != 0) return os_error("compile seccomp filter");
-  const std::string bytes = TRY(read_all(file.get(), kProgramBytesMax));
-  std::vector<sock_filter> program(bytes.size() / sizeof(sock_filter));
-  std::memcpy(program.data(), bytes.data(), program.size() * sizeof(sock_filter));
+// `action` when every condition holds; otherwise it goes on behind.
+Program compile_alternative(const SyscallRule& rule, std::uint32_t action) {
+  Program program;
+  std::vector<std::size_t> jumps;
+  for (const ArgumentRule& condition : rule.arguments) {
+    const bool masked = condition.compare == ArgumentRule::Compare::kMaskedEqual;
+    for (const unsigned half : {0U, 1U}) {
+      const auto part = [&](std::uint64_t all) {
+        return static_cast<std::uint32_t>(all >> (32 * half));
+      };
+      program.push_back(load(offsetof(seccomp_data, args) + 8 * condition.argument + 4 * half));
+      if (masked) program.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, part(condition.mask)));
+      jumps.push_back(program.size());
+      program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, part(condition.value), 0, 0));
+    }
+  }
+  program.push_back(verdict(action));
+  // Six conditions are at most 36 instructions: within the reach of a conditional jump.
+  for (const std::size_t jump : jumps)
+    program[jump].jf = static_cast<std::uint8_t>(program.size() - jump - 1);
   return program;
+}
+
+// Neighbouring numbers with the same end of the story are one branch of it: the kernel translates
+// the program for every process that installs it, and few instructions are soon translated.
+struct Branch {
+  std::uint32_t first;  // number; it ends where the next one begins
+  Program program;
+};
+
+bool is_same(const Program& one, const Program& other) {
+  return std::ranges::equal(one, other, [](const sock_filter& a, const sock_filter& b) {
+    return a.code == b.code && a.jt == b.jt && a.jf == b.jf && a.k == b.k;
+  });
+}
+
+// A binary tree over the number, which stands in the accumulator.
+Program join(std::span<const Branch> branches) {
+  if (branches.size() == 1) return branches.front().program;
+  const std::size_t middle = branches.size() / 2;
+  const Program low = join(branches.first(middle));
+  const Program high = join(branches.subspan(middle));
+  Program program;
+  const std::uint32_t border = branches[middle].first;
+  if (low.size() <= 255) {
+    program.push_back(
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, border, static_cast<std::uint8_t>(low.size()), 0));
+  } else {
+    program.push_back(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, border, 0, 1));
+    program.push_back(BPF_STMT(BPF_JMP | BPF_JA, static_cast<std::uint32_t>(low.size())));
+  }
+  program.insert(program.end(), low.begin(), low.end());
+  program.insert(program.end(), high.begin(), high.end());
+  return program;
+}
+
+using Endings = std::map<std::uint32_t, Program>;  // of the numbers that do not end as the others
+
+Result<Program> compile(const Endings& endings, std::uint32_t otherwise) {
+  const Program foreign{verdict(SECCOMP_RET_KILL_PROCESS)};
+  std::vector<Branch> branches;
+  const auto add = [&](std::uint32_t first, const Program& program) {
+    if (branches.empty() || !is_same(branches.back().program, program))
+      branches.push_back({first, program});
+  };
+  std::uint32_t next = 0;
+  for (const auto& [number, program] : endings) {
+    if (number > next) add(next, {verdict(otherwise)});
+    add(number, program);
+    next = number + 1;
+  }
+  add(next, {verdict(otherwise)});
+  branches.push_back({kFirstForeignNumber, foreign});
+
+  Program program = {load(offsetof(seccomp_data, arch)),
+                     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0), foreign.front(),
+                     load(offsetof(seccomp_data, nr))};
+  const Program tree = join(branches);
+  program.insert(program.end(), tree.begin(), tree.end());
+  if (program.size() > BPF_MAXINSNS)
+    return make_error(ErrorCode::kLimit, "compile seccomp filter", "the program is too long");
+  return program;
+}
+
+// Several rules for one number are alternatives; one without conditions makes the others idle.
+Result<Endings> collect(std::span<const SyscallRule> rules, std::uint32_t action,
+                        std::uint32_t otherwise) {
+  std::map<std::uint32_t, std::vector<const SyscallRule*>> by_number;
+  for (const SyscallRule& rule : rules) {
+    TRY_VOID(require_meaning(rule));
+    by_number[static_cast<std::uint32_t>(rule.number)].push_back(&rule);
+  }
+  Endings endings;
+  for (const auto& [number, alternatives] : by_number) {
+    Program& program = endings[number];
+    if (std::ranges::any_of(alternatives, [](auto* rule) { return rule->arguments.empty(); })) {
+      program = {verdict(action)};
+      continue;
+    }
+    for (const SyscallRule* rule : alternatives) {
+      const Program alternative = compile_alternative(*rule, action);
+      program.insert(program.end(), alternative.begin(), alternative.end());
+    }
+    program.push_back(verdict(otherwise));
+  }
+  return endings;
 }
 
 }  // namespace
@@ -95,27 +180,23 @@ Result<SeccompFilter> SeccompFilter::allow_list(std::span<const SyscallRule> rul
                                                 int refused_errno,
                                                 std::span<const std::pair<int, int>> other_errno) {
   TRY_VOID(require_errno(refused_errno));
-  const Context context =
-      TRY(create_context(SCMP_ACT_ERRNO(static_cast<std::uint16_t>(refused_errno))));
-  for (const SyscallRule& rule : rules) TRY_VOID(add_rule(context, SCMP_ACT_ALLOW, rule));
+  Endings endings = TRY(collect(rules, SECCOMP_RET_ALLOW, refusal(refused_errno)));
   for (const auto& [number, error] : other_errno) {
     TRY_VOID(require_errno(error));
+    TRY_VOID(require_meaning({number, {}}));
     if (std::ranges::find(rules, number, &SyscallRule::number) != rules.end())
       return make_error(ErrorCode::kInvalid, "compile seccomp filter",
                         fmt::format("system call {} is both allowed and refused", number));
-    if (error != refused_errno)  // the library takes no rule that repeats the default
-      TRY_VOID(add_rule(context, SCMP_ACT_ERRNO(static_cast<std::uint16_t>(error)), {number, {}}));
+    endings[static_cast<std::uint32_t>(number)] = {verdict(refusal(error))};
   }
-  return SeccompFilter(TRY(compile(context)));
+  return SeccompFilter(TRY(compile(endings, refusal(refused_errno))));
 }
 
 Result<SeccompFilter> SeccompFilter::deny_list(std::span<const SyscallRule> rules,
                                                int refused_errno) {
   TRY_VOID(require_errno(refused_errno));
-  const Context context = TRY(create_context(SCMP_ACT_ALLOW));
-  const std::uint32_t refuse = SCMP_ACT_ERRNO(static_cast<std::uint16_t>(refused_errno));
-  for (const SyscallRule& rule : rules) TRY_VOID(add_rule(context, refuse, rule));
-  return SeccompFilter(TRY(compile(context)));
+  const Endings endings = TRY(collect(rules, refusal(refused_errno), SECCOMP_RET_ALLOW));
+  return SeccompFilter(TRY(compile(endings, SECCOMP_RET_ALLOW)));
 }
 
 Result<void> SeccompFilter::install() const {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "pons/base/log.h"
+#include "pons/base/text.h"
 #include "pons/roles/channel.h"
 
 namespace pons::roles {
@@ -14,9 +15,9 @@ namespace pons::roles {
 namespace {
 
 // One message each way, words separated by a space:
-//   ready | put NAME +fd | drop NAME | list        from the role
+//   ready | put NAME… +fd… | drop NAME… | list     from the role
 //   ok | error TEXT | item NAME +fd | end          from the supervisor
-constexpr std::size_t kMessageBytesMax = 512;
+constexpr std::size_t kMessageBytesMax = 16 + kKeptAtOnceMax * (kKeptNameBytesMax + 1);
 
 std::pair<std::string_view, std::string_view> split_word(std::string_view text) {
   const auto space = text.find(' ');
@@ -63,6 +64,27 @@ Result<void> DescriptorStore::drop(std::string_view name) {
 
 namespace {
 
+Result<void> put_all(DescriptorStore& store, std::string_view names,
+                     std::vector<linux::UniqueFd>& descriptors) {
+  const auto each = split(names, ' ');
+  if (each.size() != descriptors.size())
+    return make_error(ErrorCode::kInvalid, "keep descriptor",
+                      fmt::format("{} names of visible characters for {} descriptors", each.size(),
+                                  descriptors.size()));
+  for (const std::string_view name : each) TRY_VOID(check_name(name));
+  for (std::size_t i = 0; i < each.size(); ++i)
+    TRY_VOID(store.put(each[i], std::move(descriptors[i])));
+  return {};
+}
+
+// All of them, also behind one that was not there.
+Result<void> drop_all(DescriptorStore& store, std::string_view names) {
+  Result<void> done;
+  for (const std::string_view name : split(names, ' '))
+    if (auto dropped = store.drop(name); !dropped && done) done = std::move(dropped);
+  return done;
+}
+
 // Waits while the role is slow to read; false when it is gone.
 Task<bool> tell(linux::Watch& watch, int line, std::string text, int descriptor = -1) {
   const std::span<const int> descriptors(&descriptor, descriptor < 0 ? 0 : 1);
@@ -88,7 +110,7 @@ Task<> serve_keeper(linux::Loop& loop, int line, DescriptorStore& store,
   CHECK(watch.has_value());
   FairTurns turns(loop);
   for (bool alive = true; alive;) {
-    auto received = receive_from_role(line, kMessageBytesMax, 1);
+    auto received = receive_from_role(line, kMessageBytesMax, kKeptAtOnceMax);
     if (!received && received.error().code == ErrorCode::kUnavailable)
       co_return;  // the role is gone
     if (received && !*received) {
@@ -100,13 +122,13 @@ Task<> serve_keeper(linux::Loop& loop, int line, DescriptorStore& store,
       done = received.error();
     } else {
       linux::Message& message = **received;
-      const auto [verb, name] = split_word(message.bytes);
+      const auto [verb, names] = split_word(message.bytes);
       if (verb == "ready") {
         on_ready();
-      } else if (verb == "put" && message.descriptors.size() == 1) {
-        done = store.put(name, std::move(message.descriptors.front()));
+      } else if (verb == "put") {
+        done = put_all(store, names, message.descriptors);
       } else if (verb == "drop") {
-        done = store.drop(name);
+        done = drop_all(store, names);
       } else if (verb == "list") {
         alive = co_await tell_items(*watch, line, store);
         co_await turns.after_message();
@@ -180,12 +202,18 @@ Result<void> Keeper::tell(std::string_view text, std::span<const int> descriptor
   return {};
 }
 
-Result<void> Keeper::put_soon(std::string_view name, int descriptor) {
-  return tell(fmt::format("put {}", name), {&descriptor, 1});
+Result<void> Keeper::put_soon(std::span<const Put> all) {
+  std::string text = "put";
+  std::vector<int> descriptors;
+  for (const Put& one : all) {
+    text.append(" ").append(one.name);
+    descriptors.push_back(one.descriptor);
+  }
+  return tell(text, descriptors);
 }
 
-Result<void> Keeper::drop_soon(std::string_view name) {
-  return tell(fmt::format("drop {}", name), {});
+Result<void> Keeper::drop_soon(std::span<const std::string> names) {
+  return tell(fmt::format("drop {}", fmt::join(names, " ")), {});
 }
 
 Result<void> Keeper::say_ready() {

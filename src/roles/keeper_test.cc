@@ -165,6 +165,23 @@ TEST_F(KeeperTest, WhatWasPutComesBackUnderItsName) {
   EXPECT_EQ(keeper.take_back()->size(), 1U);
 }
 
+TEST_F(KeeperTest, SeveralGoInOneMessage) {
+  const UniqueFd line = open_line(store_);
+  Keeper keeper(line.get());
+  const UniqueFd first = memory_file("first");
+  const UniqueFd second = memory_file("second");
+  const Keeper::Put all[] = {{"a", first.get()}, {"b", second.get()}};
+  ASSERT_TRUE(keeper.put_soon(all));
+  const auto kept = keeper.take_back();
+  ASSERT_TRUE(kept);
+  ASSERT_EQ(kept->size(), 2U);
+  EXPECT_EQ(text_of((*kept)[0].descriptor), "first");
+  EXPECT_EQ(text_of((*kept)[1].descriptor), "second");
+  const std::string names[] = {"a", "not-there", "b"};
+  ASSERT_TRUE(keeper.drop_soon(names));
+  EXPECT_EQ(keeper.take_back()->size(), 0U);
+}
+
 TEST_F(KeeperTest, ReadyIsToldOncePerWord) {
   const UniqueFd line = open_line(store_);
   EXPECT_TRUE(Keeper(line.get()).say_ready());
@@ -247,12 +264,16 @@ TEST_F(KeeperTest, MalformedMessagesAreRefusedLeakNothingAndDoNotEndTheService) 
       {"put", one},
       {"put name", {}},
       {"put name", two},
+      {"put a b c d e f g h i", std::span(many).first(9)},
       {"put name", many},
       {"put two words", one},
+      {"put two \x01", two},
+      {"put  name", two},
       {"put \x01", one},
       {" put name", one},
       {"PUT name", one},
       {"put " + std::string(600, 'n'), one},
+      {"put " + std::string(1100, 'n'), one},
       {std::string(60'000, 'x'), many},
       {std::string("\0\0\0", 3), one},
       {"drop", {}},

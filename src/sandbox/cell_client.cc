@@ -63,6 +63,16 @@ Task<Result<CellClient::Answer>> CellClient::call(std::string request, TimePoint
   co_return std::move(*mine.answer);
 }
 
+Result<void> CellClient::tell(std::string request) {
+  if (health_ != Health::kGood)
+    return make_error(ErrorCode::kUnavailable, "tell cell", "the connection to it is lost");
+  set_request_number(request, 0);
+  queued_bytes_ += request.size();
+  queue_.push_back(std::move(request));
+  queue_filled_.set();
+  return {};
+}
+
 Task<bool> CellClient::ping(TimePoint deadline) {
   const auto answer = co_await call(plain_request(cell::Op::kPing), deadline);
   co_return answer.has_value() && answer->status == cell::Status::kDone;

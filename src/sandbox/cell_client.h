@@ -32,6 +32,9 @@ class CellClient {
 
   // kTimeout at the deadline; kUnavailable when the connection is lost, with health() telling why.
   Task<Result<Answer>> call(std::string request, TimePoint deadline);
+  // Waits for no answer, and leaves only when the loop has nothing else to do this round: whoever
+  // caused it has their answer first.
+  Result<void> tell(std::string request);
   // True when the cell answered in time.
   Task<bool> ping(TimePoint deadline);
   Health health() const { return health_; }

@@ -16,7 +16,6 @@ namespace pons::sandbox {
 namespace {
 
 constexpr Duration kCreateTime = std::chrono::seconds(20);
-constexpr Duration kClaimTime = std::chrono::seconds(5);
 constexpr std::size_t kEndedKept = 256;
 
 Error no_such_sandbox(std::string_view id) {
@@ -68,7 +67,8 @@ Fleet::Fleet(linux::Loop& loop, spawner::Client& client, NamespacesSettings sett
       settings_(std::move(settings)),
       spawning_(loop, client),
       pool_(loop, spawning_,
-            {.memory_bytes = settings_.pool_memory_bytes,
+            {.state_dir = settings_.state_dir,
+             .memory_bytes = settings_.pool_memory_bytes,
              .bounds = {.warm_min = settings_.warm_min, .warm_max = settings_.warm_max}}),
       templates_(settings_.state_dir + "/templates"),
       adopted_(loop),
@@ -142,29 +142,35 @@ Task<> Fleet::bring_up(BringUp work) {
   {
     const Pool::ClaimInProgress claiming(pool_);
     done = co_await obtain(work);
-    if (done) done = co_await claim(work);
+    if (done) done = claim(work);
     if (!done && sandbox.record.warm) {
       // What was waiting is not well: a new one is.
-      spawning_.destroy_soon(std::exchange(sandbox.record.key, 0));
+      take_down(std::exchange(sandbox.record.key, 0));
       sandbox.record.warm = false;
+      sandbox.note.reset();
       work.below.emplace();
       done = co_await obtain(work);
-      if (done) done = co_await claim(work);
+      if (done) done = claim(work);
     }
   }
   if (!done) {
     sandbox.failure = done.error();
-    if (sandbox.record.key != 0) spawning_.destroy_soon(sandbox.record.key);
+    if (sandbox.record.key != 0) take_down(sandbox.record.key);
     sandboxes_.erase(sandbox.record.id);
     sandbox.gone.set();
   } else if (sandbox.gone.is_set()) {
     sandbox.failure = no_such_sandbox(sandbox.record.id);
-    spawning_.destroy_soon(sandbox.record.key);
+    take_down(sandbox.record.key);
   } else {
-    save(sandbox);
+    save_first(sandbox);
     timers_changed_.set();
   }
   sandbox.ready.set();
+}
+
+void Fleet::take_down(std::uint64_t key) {
+  unlink(path_of(key).c_str());
+  spawning_.destroy_soon(key);
 }
 
 Task<Result<void>> Fleet::obtain(BringUp& work) {
@@ -172,10 +178,11 @@ Task<Result<void>> Fleet::obtain(BringUp& work) {
   SandboxRecord& record = sandbox.record;
   // A disk takes host space from the moment it is made: none waits for somebody to want it.
   if (!work.below && !record.limits.disk_upper) {
-    auto entry = co_await pool_.take(record.spec, record.limits.disk_bytes == 0);
+    auto entry = pool_.take(record.spec, record.limits.disk_bytes == 0);
     if (entry) {
       record.key = entry->built.key;
       record.warm = true;
+      sandbox.note = std::move(entry->note);
       sandbox.cell = std::move(entry->built.cell);
       if (!same_spec(entry->spec, record.spec)) {
         record.spec.limits.disk_bytes = entry->spec.limits.disk_bytes;
@@ -198,21 +205,18 @@ Task<Result<void>> Fleet::obtain(BringUp& work) {
   co_return {};
 }
 
-Task<Result<void>> Fleet::claim(BringUp& work) {
+// Requests reach the cell in their order: whatever is asked of it next, it knows who it is.
+Result<void> Fleet::claim(BringUp& work) {
   ClaimWords words{
       .hostname = work.request.hostname.empty() ? work.request.id : work.request.hostname,
       .user = work.info.user,
       .directory = work.info.directory,
       .environment = work.info.environment};
   for (const auto& [name, value] : work.request.environment) words.environment[name] = value;
-  CO_TRY(auto request, claim_request(words));
-  CO_TRY(const auto answer,
-         co_await work.sandbox->cell->call(std::move(request), loop_.now() + kClaimTime));
-  if (answer.status == cell::Status::kDone) {
-    work.sandbox->shell_used = false;
-    co_return {};
-  }
-  co_return os_error("claim sandbox", "its cell refused the claim", answer.os_error);
+  std::string request = TRY(claim_request(words));
+  TRY_VOID(work.sandbox->cell->tell(std::move(request)));
+  work.sandbox->shell_used = false;
+  return {};
 }
 
 // ---- finding
@@ -315,9 +319,15 @@ bool Fleet::uses_template(std::string_view name) const {
 
 // ---- end
 
+Task<> Fleet::forget(std::string path) {
+  co_await loop_.next_round();
+  unlink(path.c_str());
+}
+
 void Fleet::remove(const std::shared_ptr<Sandbox>& sandbox) {
   sandboxes_.erase(sandbox->record.id);
-  unlink(path_of(sandbox->record.id).c_str());
+  // After everyone who waits has been answered; one that survives a crash names nobody.
+  tasks_.spawn(forget(path_of(sandbox->record.key)));
   sandbox->gone.set();
   sandbox->cell = nullptr;
   for (auto& [name, job] : sandbox->jobs) job->finished.set();

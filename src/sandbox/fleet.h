@@ -40,7 +40,8 @@ struct Sandbox {
   linux::Event gone;             // nobody can use it any more
   std::string end_reason;
   std::shared_ptr<CellClient> cell;
-  Lock view_lock;  // held while files, freezer or limits change
+  linux::UniqueFd note;  // its file of record until something stands in it
+  Lock view_lock;        // held while files, freezer or limits change
   Lock connect_lock;
   std::map<std::string, std::shared_ptr<Job>, std::less<>> jobs;
   std::set<std::string, std::less<>> running;  // jobs last seen running
@@ -101,6 +102,9 @@ class Fleet {
   Error condemn(const std::shared_ptr<Sandbox>& sandbox);
   void end(std::shared_ptr<Sandbox> sandbox, std::string reason);
   void save(const Sandbox& sandbox);
+  void save_first(Sandbox& sandbox);
+  Task<> forget(std::string path);
+  void take_down(std::uint64_t key);
   Task<Result<std::vector<cell::JobState>>> list_cell_jobs(std::shared_ptr<Sandbox> sandbox);
 
   Known known() const;
@@ -130,14 +134,14 @@ class Fleet {
                                           std::optional<SandboxSpec> spec);
   Task<> bring_up(BringUp work);
   Task<Result<void>> obtain(BringUp& work);
-  Task<Result<void>> claim(BringUp& work);
+  Result<void> claim(BringUp& work);
   Task<Result<void>> thaw(Call& call);
   Task<Result<std::shared_ptr<CellClient>>> cell_of(Sandbox& sandbox);
   Task<> adopt();
   Task<> sweep();
   Task<> adopt_one(SandboxRecord record);
   std::vector<SandboxRecord> load_records();
-  std::string path_of(std::string_view id) const;
+  std::string path_of(std::uint64_t key) const;
   void remove(const std::shared_ptr<Sandbox>& sandbox);
 
   Task<> keep_time();

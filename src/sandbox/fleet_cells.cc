@@ -1,5 +1,6 @@
 // How the fleet reaches its cells, and how a new warden finds those of an earlier one.
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -21,7 +22,6 @@ constexpr Duration kSweepAgain = std::chrono::minutes(1);
 
 constexpr Duration kPingTime = std::chrono::seconds(5);
 constexpr int kAdoptedAtOnce = 16;
-constexpr std::string_view kSuffix = ".json";
 
 Error ended_error(const Sandbox& sandbox) {
   return make_error(ErrorCode::kUnavailable, "use sandbox",
@@ -104,15 +104,26 @@ Task<Result<std::vector<cell::JobState>>> Fleet::list_cell_jobs(std::shared_ptr<
 
 // ---- files of record
 
-std::string Fleet::path_of(std::string_view id) const {
-  return fmt::format("{}/sandboxes/{}{}", settings_.state_dir, id, kSuffix);
+std::string Fleet::path_of(std::uint64_t key) const {
+  return note_path(settings_.state_dir, key);
 }
 
 void Fleet::save(const Sandbox& sandbox) {
   if (sandbox.gone.is_set()) return;
-  const auto saved = replace_file(path_of(sandbox.record.id), dump_json(to_json(sandbox.record)));
+  const auto saved = replace_file(path_of(sandbox.record.key), dump_json(to_json(sandbox.record)));
   // The sandbox works on; only a restart of the warden would not find it as it is.
   if (!saved) LOG_ERROR("cannot write down a sandbox", {"error", saved.error()});
+}
+
+// Under its final name at once: until the caller knows the sandbox, half a file is as good as none.
+void Fleet::save_first(Sandbox& sandbox) {
+  const auto write = [&]() -> Result<void> {
+    if (!sandbox.note) sandbox.note = TRY(create_note(settings_.state_dir, sandbox.record.key));
+    const linux::UniqueFd note = std::move(sandbox.note);
+    return linux::write_all(note.get(), dump_json(to_json(sandbox.record)));
+  };
+  if (const auto saved = write(); !saved)
+    LOG_ERROR("cannot write down a sandbox", {"error", saved.error()});
 }
 
 std::vector<SandboxRecord> Fleet::load_records() {
@@ -125,11 +136,13 @@ std::vector<SandboxRecord> Fleet::load_records() {
       return parse_record(TRY(parse_json(text)));
     };
     auto record = read();
-    if (record && record->id + std::string(kSuffix) == file.path().filename()) {
+    if (record && path_of(record->key) == file.path()) {
       records.push_back(std::move(*record));
       continue;
     }
-    LOG_WARN("a sandbox's file makes no sense", {"file", file.path().filename().string()});
+    std::error_code gone;
+    if (file.file_size(gone) > 0)  // nobody had claimed it
+      LOG_WARN("a sandbox's file makes no sense", {"file", file.path().filename().string()});
     unlink(file.path().c_str());
   }
   return records;
@@ -159,7 +172,7 @@ Task<> Fleet::adopt() {
     int begun = 0;
     for (SandboxRecord& record : load_records()) {
       if (left.erase(record.key) == 0) {
-        unlink(path_of(record.id).c_str());
+        unlink(path_of(record.key).c_str());
         continue;
       }
       group.spawn(adopt_one(std::move(record)));

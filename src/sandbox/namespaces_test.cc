@@ -235,6 +235,7 @@ TEST_F(NamespacesTest, ACellThatTalksNonsenseEndsItsSandboxAndNoOther) {
   for (const std::string& garbage :
        {std::string("x"), std::string(5000, '\0'), std::string(500, '\xff')}) {
     create({.id = "three"});
+    pass();
     for (auto& [key, box] : host_.boxes)
       if (key != bad && box.cell->claim.starts_with(std::string(8, '\0') + "three"))
         box.cell->garbage = garbage;
@@ -429,7 +430,8 @@ TEST_F(NamespacesTest, AWaitingSandboxThatDiedIsReplacedByANewOne) {
   start_warden();
   pass();
   ASSERT_EQ(host_.boxes.size(), 1U);
-  cell().garbage = "nonsense";
+  cell().hang_up();
+  pass();
   EXPECT_FALSE(must(provider_->create({.id = "one"})).warm);
   EXPECT_EQ(must(execute("one", {.argv = {"echo", "x"}})).output, "x\n");
 }

@@ -1,18 +1,24 @@
 #include "pool.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "pons/base/log.h"
+#include "record.h"
 
 namespace pons::sandbox {
 
 namespace {
 
 constexpr std::size_t kQueuesMax = 16;
-constexpr Duration kYoung = std::chrono::seconds(20);
 constexpr Duration kPingTime = std::chrono::milliseconds(500);
 constexpr Duration kForgottenAfter = std::chrono::minutes(10);
 constexpr Duration kLookAgain = std::chrono::seconds(5);
+
+std::uint64_t key_of(const Pool::Entry& entry) {
+  return entry.built.key;
+}
 
 }  // namespace
 
@@ -23,14 +29,20 @@ void Pool::start(SandboxSpec always) {
   Queue& queue = ensure(always);
   queue.always = true;
   tasks_.spawn(keep_filled());
+  tasks_.spawn(keep_well());
 }
 
 void Pool::stop() {
   tasks_.cancel_all();
   building_ = 0;
   for (Queue& queue : queues_)
-    for (const Entry& entry : queue.entries) spawning_.destroy_soon(entry.built.key);
+    for (const Entry& entry : queue.entries) discard(entry);
   queues_.clear();
+}
+
+void Pool::discard(const Entry& entry) {
+  unlink(note_path(settings_.state_dir, entry.built.key).c_str());
+  spawning_.destroy_soon(entry.built.key);
 }
 
 Pool::Queue* Pool::find(const SandboxSpec& spec) {
@@ -45,7 +57,7 @@ Pool::Queue& Pool::ensure(const SandboxSpec& spec) {
     const auto oldest = std::ranges::max_element(queues_, {}, [&](const Queue& q) {
       return q.always ? Duration::min() : q.size.idle_time(loop_.now());
     });
-    for (const Entry& entry : oldest->entries) spawning_.destroy_soon(entry.built.key);
+    for (const Entry& entry : oldest->entries) discard(entry);
     queues_.erase(oldest);
   }
   queues_.push_back({.spec = spec});
@@ -53,13 +65,7 @@ Pool::Queue& Pool::ensure(const SandboxSpec& spec) {
   return queues_.back();
 }
 
-Task<bool> Pool::is_well(Entry& entry) {
-  if (entry.built.cell->health() != CellClient::Health::kGood) co_return false;
-  if (loop_.now() - entry.since < kYoung) co_return true;
-  co_return co_await entry.built.cell->ping(loop_.now() + kPingTime);
-}
-
-Task<std::optional<Pool::Entry>> Pool::take(SandboxSpec spec, bool disk_is_derived) {
+std::optional<Pool::Entry> Pool::take(const SandboxSpec& spec, bool disk_is_derived) {
   ensure(spec).size.claimed(loop_.now());
   changed_.set();
   for (;;) {
@@ -70,14 +76,13 @@ Task<std::optional<Pool::Entry>> Pool::take(SandboxSpec spec, bool disk_is_deriv
       });
       from = other == queues_.end() ? nullptr : &*other;
     }
-    if (from == nullptr) co_return std::nullopt;
-    // The youngest: what waited long is what shrinking takes away.
-    Entry entry = std::move(from->entries.back());
-    from->entries.pop_back();
-    const Spawning::InHand held(spawning_, entry.built.key);
-    if (co_await is_well(entry)) co_return std::move(entry);
+    if (from == nullptr) return std::nullopt;
+    // The oldest: its shell waits already.
+    Entry entry = std::move(from->entries.front());
+    from->entries.pop_front();
+    if (entry.built.cell->health() == CellClient::Health::kGood) return entry;
     LOG_WARN("a waiting sandbox was not well");
-    spawning_.destroy_soon(entry.built.key);
+    discard(entry);
   }
 }
 
@@ -87,7 +92,7 @@ void Pool::drain(const std::vector<spawner::Digest>& template_layers) {
       ++queue;
       continue;
     }
-    for (const Entry& entry : queue->entries) spawning_.destroy_soon(entry.built.key);
+    for (const Entry& entry : queue->entries) discard(entry);
     queue = queues_.erase(queue);
   }
 }
@@ -143,8 +148,8 @@ void Pool::shrink() {
     const std::size_t want = target_of(*queue);
     // One more than wanted may stay: a rate that wavers must not build and destroy in turn.
     while (queue->entries.size() > want + (want > 0 ? 1 : 0)) {
-      spawning_.destroy_soon(queue->entries.front().built.key);
-      queue->entries.pop_front();
+      discard(queue->entries.back());
+      queue->entries.pop_back();
     }
     const bool over = want == 0 && !queue->always && queue->building == 0 && queue->entries.empty();
     queue = over ? queues_.erase(queue) : std::next(queue);
@@ -170,6 +175,32 @@ Task<> Pool::keep_filled() {
   }
 }
 
+// One after the other, off the path of every claim: a cell that does not answer in time leaves.
+Task<> Pool::keep_well() {
+  for (;;) {
+    co_await loop_.sleep_for(kLookAgain);
+    for (const std::uint64_t key : keys()) {
+      const auto cell = cell_of(key);
+      if (cell == nullptr || co_await cell->ping(loop_.now() + kPingTime)) continue;
+      for (Queue& queue : queues_)
+        if (const auto entry = std::ranges::find(queue.entries, key, key_of);
+            entry != queue.entries.end()) {
+          LOG_WARN("a waiting sandbox was not well");
+          discard(*entry);
+          queue.entries.erase(entry);
+          changed_.set();
+        }
+    }
+  }
+}
+
+std::shared_ptr<CellClient> Pool::cell_of(std::uint64_t key) const {
+  for (const Queue& queue : queues_)
+    for (const Entry& entry : queue.entries)
+      if (entry.built.key == key) return entry.built.cell;
+  return nullptr;
+}
+
 Task<> Pool::build_one(SandboxSpec spec) {
   ++building_;
   ++find(spec)->building;
@@ -187,7 +218,10 @@ Task<> Pool::build_one(SandboxSpec spec) {
   } else {
     failures_ = 0;
     queue->size.built(SystemClock().now() - began);
-    queue->entries.push_back({std::move(*built), spec, loop_.now()});
+    auto note = create_note(settings_.state_dir, built->key);
+    if (!note) LOG_ERROR("cannot write down a sandbox", {"error", note.error()});
+    queue->entries.push_back(
+        {std::move(*built), spec, note ? std::move(*note) : linux::UniqueFd()});
   }
   changed_.set();
 }

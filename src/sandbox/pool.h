@@ -12,6 +12,7 @@
 namespace pons::sandbox {
 
 struct PoolSettings {
+  std::string state_dir;
   std::uint64_t memory_bytes = 64ULL << 20;  // of all that wait ready together
   PoolBounds bounds;
 };
@@ -23,16 +24,15 @@ class Pool {
   struct Entry {
     Spawning::Built built;
     SandboxSpec spec;
-    TimePoint since{};
+    linux::UniqueFd note;  // its file of record, still empty
   };
 
   Pool(linux::Loop& loop, Spawning& spawning, PoolSettings settings);
 
   // Begins to build. `always`: the spec that is kept ready even when nobody asks.
   void start(SandboxSpec always);
-  // One that is well, of the spec or able to become it; nothing when there is none. One that has
-  // waited long is asked whether it is well, a young one is not.
-  Task<std::optional<Entry>> take(SandboxSpec spec, bool disk_is_derived);
+  // One that is well, of the spec or able to become it; nothing when there is none.
+  std::optional<Entry> take(const SandboxSpec& spec, bool disk_is_derived);
   // Takes down all that stand on these layers.
   void drain(const std::vector<spawner::Digest>& template_layers);
   void stop();
@@ -69,10 +69,12 @@ class Pool {
   Queue* neediest();
   std::size_t target_of(const Queue& queue) const;
   bool has_room() const;
+  void discard(const Entry& entry);
   void shrink();
   Task<> keep_filled();
   Task<> build_one(SandboxSpec spec);
-  Task<bool> is_well(Entry& entry);
+  Task<> keep_well();
+  std::shared_ptr<CellClient> cell_of(std::uint64_t key) const;
 
   linux::Loop& loop_;
   Spawning& spawning_;

@@ -1,5 +1,8 @@
 #include "record.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "limit_rules.h"
@@ -104,6 +107,15 @@ Result<SandboxRecord> read(const Json& json) {
 }
 
 }  // namespace
+
+std::string note_path(const std::string& state_dir, std::uint64_t key) {
+  return fmt::format("{}/sandboxes/{:016x}.json", state_dir, key);
+}
+
+Result<linux::UniqueFd> create_note(const std::string& state_dir, std::uint64_t key) {
+  return linux::open_file(note_path(state_dir, key), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
+                          0600);
+}
 
 Json to_json(const SandboxRecord& record) {
   Json transactions = Json::object();

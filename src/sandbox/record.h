@@ -6,6 +6,7 @@
 #include "layer_view.h"
 #include "pons/base/json.h"
 #include "pons/base/result.h"
+#include "pons/linux/fd.h"
 #include "pons/sandbox/provider.h"
 #include "spawning.h"
 
@@ -32,6 +33,11 @@ struct SandboxRecord {
   LayerView view;
   std::map<std::string, PendingTransaction> transactions;  // by job
 };
+
+// The file of record of a sandbox. It is made, empty, before anybody claims the sandbox: at that
+// moment making a file would be most of the work.
+std::string note_path(const std::string& state_dir, std::uint64_t key);
+Result<linux::UniqueFd> create_note(const std::string& state_dir, std::uint64_t key);
 
 Json to_json(const SandboxRecord& record);
 // kInvalid unless everything is there and makes sense.

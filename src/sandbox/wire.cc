@@ -281,6 +281,9 @@ Json to_json(const TerminalSize& value) {
 Json to_json(const JobSpec& value) {
   return object_json(value);
 }
+Json to_json(const RunRequest& value) {
+  return object_json(value);
+}
 Json to_json(const JobInfo& value) {
   return object_json(value);
 }
@@ -329,6 +332,10 @@ Result<TerminalSize> from_json(const Json& json) {
 template <>
 Result<JobSpec> from_json(const Json& json) {
   return read_object<JobSpec>("job", json);
+}
+template <>
+Result<RunRequest> from_json(const Json& json) {
+  return read_object<RunRequest>("request", json);
 }
 template <>
 Result<JobInfo> from_json(const Json& json) {

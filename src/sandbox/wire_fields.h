@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "pons/sandbox/provider.h"
+#include "pons/sandbox/wire.h"
 
 // The JSON names of every value, once: the writer and the reader of wire.cc walk the same list, so
 // that what one says the other understands.
@@ -113,6 +114,13 @@ void visit(Visitor& on, V& v) {
   on("open_files_max", v.open_files_max);
   on("file_bytes_max", v.file_bytes_max);
   on("transaction", v.transaction);
+}
+
+template <class Visitor, Some<RunRequest> V>
+void visit(Visitor& on, V& v) {
+  on("sandbox", v.sandbox);
+  on("job", v.job);
+  on("keep", v.keep);
 }
 
 template <class Visitor, Some<JobInfo> V>

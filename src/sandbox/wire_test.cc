@@ -103,6 +103,9 @@ TEST(WireTest, RequestsAndSandboxesComeBackAsTheyWere) {
                                     .environment = random.map(),
                                     .labels = random.map(),
                                     .limits = random.limits()});
+    expect_round_trip(RunRequest{.sandbox = {.id = random.name(), .environment = random.map()},
+                                 .job = {.argv = random.list(), .shell_line = random.bytes()},
+                                 .keep = random.number(1) == 1});
     SandboxInfo info{.id = random.name(),
                      .template_name = random.name(),
                      .state = static_cast<State>(random.number(2)),

@@ -65,9 +65,31 @@ Result<void> attach_below(int root, const char* name, DetachedMount mount) {
   return std::move(mount).attach(place.get(), "");
 }
 
+// Clones of what the spawner has staged, made while its mounts can still be seen.
+struct Parts {
+  DetachedMount sys;
+  DetachedMount dev;
+  std::vector<std::pair<std::string, DetachedMount>> host;
+  std::vector<std::pair<const char*, DetachedMount>> masks;  // what they are laid over in /proc
+};
+
+Result<Parts> clone_parts(const StagedTrees& trees, bool show_host) {
+  Parts parts{.sys = TRY(trees.sys()), .dev = TRY(trees.dev()), .host = {}, .masks = {}};
+  if (show_host)
+    for (const std::string& name : trees.host_names())
+      parts.host.emplace_back(name, TRY(trees.host(name)));
+  if (is_protection_left_out("masks")) return parts;
+  const UniqueFd proc = TRY(linux::open_file("/proc", O_PATH | O_DIRECTORY));
+  for (const char* name : kMaskedFiles)
+    if (exists(proc.get(), name)) parts.masks.emplace_back(name, TRY(trees.blank_file()));
+  for (const char* name : kMaskedDirectories)
+    if (exists(proc.get(), name)) parts.masks.emplace_back(name, TRY(trees.blank_directory()));
+  return parts;
+}
+
 // The kernel's settings can be read; what tells about the host, or acts on it, cannot be reached
 // even if the owner check failed.
-Result<void> mount_proc(int root, const StagedTrees& trees) {
+Result<void> mount_proc(int root, Parts& parts) {
   auto mount = TRY(DetachedMount::new_filesystem("proc", {}));
   TRY_VOID(mount.set_attributes({.no_suid = true, .no_exec = true, .no_dev = true}));
   const UniqueFd proc = TRY(linux::duplicate(mount.fd()));
@@ -80,24 +102,13 @@ Result<void> mount_proc(int root, const StagedTrees& trees) {
                                   .no_exec = true,
                                   .no_dev = true}));
   TRY_VOID(std::move(sealed).attach(settings.get(), ""));
-  if (is_protection_left_out("masks")) return {};
-  for (const char* name : kMaskedFiles)
-    if (exists(proc.get(), name)) {
-      auto blank = TRY(trees.blank_file());
-      TRY_VOID(attach_below(proc.get(), name, std::move(blank)));
-    }
-  for (const char* name : kMaskedDirectories)
-    if (exists(proc.get(), name)) {
-      auto blank = TRY(trees.blank_directory());
-      TRY_VOID(attach_below(proc.get(), name, std::move(blank)));
-    }
+  for (auto& [name, blank] : parts.masks) TRY_VOID(std::move(blank).attach(proc.get(), name));
   return {};
 }
 
-Result<void> mount_dev(int root, const CellStart& start) {
-  auto mount = TRY(start.trees.dev());
-  const UniqueFd dev = TRY(linux::duplicate(mount.fd()));
-  TRY_VOID(attach_below(root, "dev", std::move(mount)));
+Result<void> mount_dev(int root, const CellStart& start, Parts& parts) {
+  const UniqueFd dev = TRY(linux::duplicate(parts.dev.fd()));
+  TRY_VOID(attach_below(root, "dev", std::move(parts.dev)));
   // All terminals of the host together are bounded: one sandbox must not take them all.
   std::vector<std::pair<std::string, std::string>> terminals = {
       {"ptmxmode", "0666"}, {"mode", "0620"}, {"max", "128"}};
@@ -115,12 +126,15 @@ Result<void> mount_dev(int root, const CellStart& start) {
   return attach_below(dev.get(), "shm", std::move(shm));
 }
 
-Result<void> show_host(int root, const StagedTrees& trees) {
-  for (const std::string& name : trees.host_names()) {
-    auto tree = TRY(trees.host(name));
-    TRY_VOID(attach_below(root, name.c_str(), std::move(tree)));
-  }
-  return {};
+// With as little of the spawner's in it as can be.
+Result<UniqueFd> enter_new_mount_namespace(const StagedTrees& trees) {
+  const UniqueFd processes = TRY(linux::open_file("/proc", O_PATH | O_DIRECTORY));
+  if (trees.bare_namespace() >= 0 && setns(trees.bare_namespace(), CLONE_NEWNS) != 0)
+    return os_error("enter mount namespace");
+  TRY_VOID(linux::unshare_namespaces({linux::NamespaceKind::kMount}));
+  UniqueFd own(openat(processes.get(), "self/ns/mnt", O_RDONLY | O_CLOEXEC));
+  if (!own) return os_error("open mount namespace");
+  return own;
 }
 
 Result<void> set_identity(Privileges privileges) {
@@ -178,15 +192,16 @@ Outcome<> become_cell(CellStart& start, UniqueFd& mount_namespace) {
     STEP_VOID(Step::kJoinCgroup, start.cgroup->join(0));
   if (!is_protection_left_out("cgroup_namespace"))
     STEP_VOID(Step::kCgroupNamespace, linux::unshare_namespaces({linux::NamespaceKind::kCgroup}));
-  mount_namespace = STEP(Step::kClone, linux::open_file("/proc/self/ns/mnt", O_RDONLY));
   {
+    Parts parts = STEP(Step::kStagedTrees, clone_parts(start.trees, start.show_host));
+    mount_namespace = STEP(Step::kMountNamespace, enter_new_mount_namespace(start.trees));
     const UniqueFd root = STEP(Step::kPivot, linux::duplicate(start.root.fd()));
     STEP_VOID(Step::kPivot, std::move(start.root).attach(AT_FDCWD, "root"));
-    STEP_VOID(Step::kProc, mount_proc(root.get(), start.trees));
-    auto sys = STEP(Step::kSys, start.trees.sys());
-    STEP_VOID(Step::kSys, attach_below(root.get(), "sys", std::move(sys)));
-    STEP_VOID(Step::kDev, mount_dev(root.get(), start));
-    if (start.show_host) STEP_VOID(Step::kHostTree, show_host(root.get(), start.trees));
+    STEP_VOID(Step::kProc, mount_proc(root.get(), parts));
+    STEP_VOID(Step::kSys, attach_below(root.get(), "sys", std::move(parts.sys)));
+    STEP_VOID(Step::kDev, mount_dev(root.get(), start, parts));
+    for (auto& [name, tree] : parts.host)
+      STEP_VOID(Step::kHostTree, attach_below(root.get(), name.c_str(), std::move(tree)));
     STEP_VOID(Step::kPivot, linux::pivot_to(root.get()));
   }
   if (!is_protection_left_out("user_namespace") &&
@@ -225,7 +240,7 @@ Outcome<CellProcess> start_cell(CellStart start) {
     return failed(Step::kNetNamespace, os_error("enter network namespace"));
   const std::uint64_t ipc = is_protection_left_out("ipc_namespace") ? 0 : CLONE_NEWIPC;
   auto child =
-      linux::start_aside({.namespaces = CLONE_NEWPID | CLONE_NEWNS | ipc,
+      linux::start_aside({.namespaces = CLONE_NEWPID | ipc,
                           .cgroup_fd = start.cgroup == nullptr ? -1 : start.cgroup->directory_fd()},
                          [&] { outcome = become_cell(start, process.mount_namespace); });
   CHECK(setns(start.home_net_namespace, CLONE_NEWNET) == 0);

@@ -25,6 +25,10 @@ using linux::NamespaceKind;
 using linux::UniqueFd;
 
 constexpr std::size_t kPreparedMax = 8;
+// Every counter a sandbox can read of its network.
+constexpr const char* kTraces[] = {"self/net/dev", "self/net/snmp", "self/net/netstat",
+                                   "self/net/snmp6"};
+constexpr std::size_t kTraceBytesMax = 64 * 1024;
 
 Result<void> bring_loopback_up() {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -36,6 +40,11 @@ Result<void> bring_loopback_up() {
   if (ioctl(socket.get(), SIOCSIFFLAGS, &request) != 0) return os_error("bring loopback up");
   return {};
 }
+
+struct ComeHome {  // whatever happens on the visit
+  const linux::NamespaceFd& home;
+  ~ComeHome() { CHECK(home.enter().has_value()); }
+};
 
 class Holder {  // a process that does nothing but be in a namespace
  public:
@@ -80,29 +89,52 @@ Result<Grounds> Grounds::create(Privileges privileges) {
   auto home = TRY(linux::NamespaceFd::open_current(NamespaceKind::kNet));
   if (privileges == Privileges::kOwnNamespace) {
     // A new /proc is refused to who does not own the pid namespace; this one was not sealed.
-    UniqueFd settings = TRY(linux::open_file("/proc/sys/net", O_PATH | O_DIRECTORY));
-    return Grounds(privileges, std::move(home), std::move(settings));
+    UniqueFd processes = TRY(linux::open_file("/proc", O_PATH | O_DIRECTORY));
+    return Grounds(privileges, std::move(home), std::move(processes));
   }
   const auto processes = TRY(linux::DetachedMount::new_filesystem("proc", {}));
-  UniqueFd settings(openat(processes.fd(), "sys/net", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!settings) return os_error("open network settings");
-  return Grounds(privileges, std::move(home), std::move(settings));
+  return Grounds(privileges, std::move(home), TRY(linux::duplicate(processes.fd())));
 }
 
 Result<UniqueFd> Grounds::make_net_namespace() {
   TRY_VOID(linux::unshare_namespaces({NamespaceKind::kNet}));
-  struct Return {
-    const linux::NamespaceFd& home;
-    ~Return() { CHECK(home.enter().has_value()); }
-  } const back{home_};
+  const ComeHome come_home{home_};
   auto made = TRY(linux::open_file("/proc/self/ns/net", O_RDONLY));
   TRY_VOID(bring_loopback_up());
   // Root in the sandbox has no capability over this namespace, and could not listen on port 80.
   const UniqueFd port(
-      openat(settings_.get(), "ipv4/ip_unprivileged_port_start", O_WRONLY | O_CLOEXEC));
+      openat(processes_.get(), "sys/net/ipv4/ip_unprivileged_port_start", O_WRONLY | O_CLOEXEC));
   if (!port) return os_error("open network settings");
   TRY_VOID(linux::write_all(port.get(), "0"));
+  if (no_traces_.empty()) no_traces_ = TRY(read_traces());
   return made;
+}
+
+// In the network namespace that this process is in.
+Result<std::string> Grounds::read_traces() const {
+  std::string all;
+  for (const char* name : kTraces) {
+    const UniqueFd file(openat(processes_.get(), name, O_RDONLY | O_CLOEXEC));
+    if (!file && errno == ENOENT) continue;  // a kernel without IPv6
+    if (!file) return os_error("read network counters", name);
+    all += TRY(linux::read_all(file.get(), kTraceBytesMax));
+  }
+  return all;
+}
+
+bool Grounds::has_no_trace(const Ground& ground) const {
+  if (no_traces_.empty() || setns(ground.net_namespace.get(), CLONE_NEWNET) != 0) return false;
+  const ComeHome come_home{home_};
+  const auto traces = read_traces();
+  return traces && *traces == no_traces_;
+}
+
+void Grounds::recycle(Ground ground) {
+  if (prepared_.size() < kPreparedMax && ground.user_namespace && ground.net_namespace &&
+      has_no_trace(ground))
+    prepared_.push_back(std::move(ground));
+  else
+    release(ground.slot);
 }
 
 Result<Ground> Grounds::make_one() {

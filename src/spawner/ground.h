@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <set>
+#include <string>
 
 #include "pons/base/result.h"
 #include "pons/linux/fd.h"
@@ -45,20 +46,27 @@ class Grounds {
   // Makes one for later unless there are enough; false when there was nothing to do.
   Result<bool> prepare_one();
   void release(std::uint32_t slot) { used_.erase(slot); }
+  // Of a sandbox that has ended to the last process. It serves the next one when nothing of the
+  // former can be told from it, which is so when it never sent a packet nor tried to: nobody inside
+  // has power over either namespace, so there is nothing else to find there.
+  void recycle(Ground ground);
   void reserve(std::uint32_t slot) { used_.insert(slot); }  // of a sandbox found alive
 
   // The spawner's own, to come back to after a visit.
   const linux::NamespaceFd& home() const { return home_; }
 
  private:
-  Grounds(Privileges privileges, linux::NamespaceFd home, linux::UniqueFd settings)
-      : privileges_(privileges), home_(std::move(home)), settings_(std::move(settings)) {}
+  Grounds(Privileges privileges, linux::NamespaceFd home, linux::UniqueFd processes)
+      : privileges_(privileges), home_(std::move(home)), processes_(std::move(processes)) {}
   Result<Ground> make_one();
   Result<linux::UniqueFd> make_net_namespace();
+  Result<std::string> read_traces() const;
+  bool has_no_trace(const Ground& ground) const;
 
   Privileges privileges_;
   linux::NamespaceFd home_;
-  linux::UniqueFd settings_;  // a writable /proc/sys/net, seen by nobody else
+  linux::UniqueFd processes_;  // a /proc with writable settings, seen by nobody else
+  std::string no_traces_;      // what a network namespace counts in which nothing ever happened
   std::set<std::uint32_t> used_;
   std::uint32_t next_slot_ = 0;
   std::deque<Ground> prepared_;

@@ -64,10 +64,12 @@ const char* name_of(Step step) {
       return "build /dev";
     case Step::kHostTree:
       return "show the host's /usr";
+    case Step::kStagedTrees:
+      return "clone staged mounts";
+    case Step::kMountNamespace:
+      return "make mount namespace";
     case Step::kPivot:
       return "pivot root";
-    case Step::kMask:
-      return "mask /proc";
     case Step::kUts:
       return "make uts namespace";
     case Step::kEnterUser:

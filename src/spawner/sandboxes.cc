@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -173,16 +174,35 @@ void Sandboxes::find_control_groups() {
 
 Result<void> Sandboxes::deposit(const Sandbox& sandbox) {
   const std::string prefix = fmt::format("{:016x}.{}.", sandbox.key, sandbox.slot);
-  TRY_VOID(keeper_.put_soon(prefix + "user", sandbox.user_namespace.get()));
-  TRY_VOID(keeper_.put_soon(prefix + "net", sandbox.net_namespace.get()));
-  TRY_VOID(keeper_.put_soon(prefix + "mount", sandbox.mount_namespace.get()));
-  TRY_VOID(keeper_.put_soon(prefix + "store", sandbox.store->fd()));
-  for (const Borrowed& lender : sandbox.borrowed)
-    TRY_VOID(
-        keeper_.put_soon(fmt::format("{}borrowed.{:016x}.{}", prefix, lender.sandbox, lender.slot),
-                         lender.store->fd()));
+  for (const Borrowed& lender : sandbox.borrowed) {
+    const roles::Keeper::Put borrowed{
+        fmt::format("{}borrowed.{:016x}.{}", prefix, lender.sandbox, lender.slot),
+        lender.store->fd()};
+    TRY_VOID(keeper_.put_soon({&borrowed, 1}));
+  }
   // Last: a sandbox whose cell is known is complete.
-  return keeper_.put_soon(prefix + "cell", sandbox.cell.get());
+  const roles::Keeper::Put own[] = {{prefix + "user", sandbox.user_namespace.get()},
+                                    {prefix + "net", sandbox.net_namespace.get()},
+                                    {prefix + "mount", sandbox.mount_namespace.get()},
+                                    {prefix + "store", sandbox.store->fd()},
+                                    {prefix + "cell", sandbox.cell.get()}};
+  return keeper_.put_soon(own);
+}
+
+void Sandboxes::withdraw(const Sandbox& sandbox) {
+  const std::string prefix = fmt::format("{:016x}.{}.", sandbox.key, sandbox.slot);
+  std::vector<std::string> names;
+  for (const char* name : {"user", "net", "mount", "store", "cell"}) names.push_back(prefix + name);
+  const auto drop = [&](std::span<const std::string> some) {
+    if (auto dropped = keeper_.drop_soon(some); !dropped)
+      LOG_WARN("cannot drop descriptors", {"error", dropped.error()});
+  };
+  drop(names);
+  for (const Borrowed& lender : sandbox.borrowed) {
+    const std::string name =
+        fmt::format("{}borrowed.{:016x}.{}", prefix, lender.sandbox, lender.slot);
+    drop({&name, 1});
+  }
 }
 
 Result<void> Sandboxes::adopt_kept() {
@@ -537,7 +557,7 @@ std::optional<Sandbox> Sandboxes::condemn(std::uint64_t key) {
   // The kernel ends every process of a pid namespace with its first one.
   if (sandbox.cell) syscall(SYS_pidfd_send_signal, sandbox.cell.get(), SIGKILL, nullptr, 0);
   // Frozen processes do not die before they are thawed.
-  if (sandbox.cgroup && sandbox.cgroup->is_frozen()) (void)sandbox.cgroup->thaw();
+  if (sandbox.cgroup && sandbox.frozen) (void)sandbox.cgroup->thaw();
   return sandbox;
 }
 
@@ -550,23 +570,29 @@ bool Sandboxes::is_needed(std::uint64_t writer) const {
 }
 
 void Sandboxes::bury(Sandbox sandbox) {
+  bool ended = false;
   if (sandbox.cell) {
     siginfo_t info{};
     waitid(P_PIDFD, static_cast<id_t>(sandbox.cell.get()), &info, WEXITED | WNOHANG);
+    // A cell of a former process of the spawner is not this one's child, but ends as visibly. The
+    // first process of a pid namespace ends last.
+    pollfd end{.fd = sandbox.cell.get(), .events = POLLIN, .revents = 0};
+    ended = poll(&end, 1, 0) == 1;
   }
   sandbox.cgroup.reset();
   if (sandbox.store && !is_needed(sandbox.key)) sandbox.store->abandon();
   for (const Borrowed& lender : sandbox.borrowed)
     if (!is_needed(lender.sandbox)) lender.store->abandon();
   unlink(socket_path(sandbox.key).c_str());
-  const std::string prefix = fmt::format("{:016x}.{}.", sandbox.key, sandbox.slot);
-  std::vector<std::string> kept{"user", "net", "mount", "store", "cell"};
-  for (const Borrowed& lender : sandbox.borrowed)
-    kept.push_back(fmt::format("borrowed.{:016x}.{}", lender.sandbox, lender.slot));
-  for (const std::string& name : kept)
-    if (auto dropped = keeper_.drop_soon(prefix + name); !dropped)
-      LOG_WARN("cannot drop a descriptor", {"error", dropped.error()});
-  grounds_.release(sandbox.slot);
+  withdraw(sandbox);
+  Ground ground{.slot = sandbox.slot,
+                .user_namespace = std::move(sandbox.user_namespace),
+                .net_namespace = std::move(sandbox.net_namespace)};
+  // Not while a process of it may live, or files of its ids that others stand on.
+  if (ended && !is_needed(sandbox.key))
+    grounds_.recycle(std::move(ground));
+  else
+    grounds_.release(ground.slot);
 }
 
 std::vector<std::uint64_t> Sandboxes::keys_after(std::uint64_t key, std::size_t count_max) const {

@@ -74,6 +74,7 @@ class Sandboxes {
   Result<Store> lend(const Request& request, const Borrowed& lender, std::uint32_t slot) const;
   bool is_needed(std::uint64_t writer) const;
   Result<void> deposit(const Sandbox& sandbox);
+  void withdraw(const Sandbox& sandbox);
   ViewSources sources_of(const Sandbox& sandbox, const Create& create) const;
 
   Privileges privileges_;

@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "pons/linux/aside.h"
+#include "pons/linux/namespace.h"
+
 namespace pons::spawner {
 
 namespace {
@@ -111,7 +114,24 @@ Result<StagedTrees> StagedTrees::build(const std::string& directory, Privileges 
   sealed.attr_clr = MOUNT_ATTR__ATIME;
   if (mount_setattr(root.get(), "", AT_EMPTY_PATH, &sealed, sizeof sealed) != 0)
     return os_error("seal staged trees");
+  trees.blank_file_ = TRY(linux::open_file(directory + "/blank", O_PATH));
+  trees.blank_directory_ = TRY(linux::open_file(directory + "/nothing", O_PATH | O_DIRECTORY));
+  if (privileges == Privileges::kHostRoot) TRY_VOID(trees.build_bare_namespace());
   return trees;
+}
+
+Result<void> StagedTrees::build_bare_namespace() {
+  return linux::run_aside([&]() -> Result<void> {
+    TRY_VOID(linux::unshare_namespaces({linux::NamespaceKind::kMount}));
+    bare_namespace_ = TRY(linux::open_file("/proc/self/ns/mnt", O_RDONLY));
+    const std::pair<std::string, std::string> options[] = {{"mode", "0755"}, {"size", "4k"}};
+    auto bare = TRY(DetachedMount::new_filesystem("tmpfs", options));
+    TRY_VOID(make_directory(bare.fd(), "root"));
+    TRY_VOID(bare.set_attributes({.read_only = true, .no_suid = true, .no_dev = true}));
+    const UniqueFd root = TRY(linux::duplicate(bare.fd()));
+    TRY_VOID(std::move(bare).attach(AT_FDCWD, directory_));
+    return linux::pivot_to(root.get());
+  });
 }
 
 Result<DetachedMount> StagedTrees::dev() const {
@@ -127,11 +147,11 @@ Result<DetachedMount> StagedTrees::host(const std::string& name) const {
 }
 
 Result<DetachedMount> StagedTrees::blank_file() const {
-  return DetachedMount::clone_tree(directory_ + "/blank", MountScope::kOneMount);
+  return DetachedMount::clone_tree(blank_file_.get(), MountScope::kOneMount);
 }
 
 Result<DetachedMount> StagedTrees::blank_directory() const {
-  return DetachedMount::clone_tree(directory_ + "/nothing", MountScope::kOneMount);
+  return DetachedMount::clone_tree(blank_directory_.get(), MountScope::kOneMount);
 }
 
 }  // namespace pons::spawner

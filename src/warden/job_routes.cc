@@ -12,15 +12,17 @@ namespace {
 
 using namespace sandbox;
 
+constexpr const char* kJsonLines = "application/x-ndjson";
 constexpr std::size_t kLinesBytesMax = 512 * 1024;
 constexpr std::size_t kInputPieceBytes = 64 * 1024;
 
 // What is there is sent in one piece, and what follows at once when it comes. A client that leaves
 // ends the following and not the job.
-Task<> send_events(http::Exchange& exchange, std::unique_ptr<JobStream> stream) {
-  if (!co_await exchange.start({.content_type = "application/x-ndjson"})) co_return;
-  std::string lines = dump_json({{"job", stream->job_id()}}) + "\n";
-  for (bool over = false; !over;) {
+Task<> send_events(http::Exchange& exchange, std::unique_ptr<JobStream> stream,
+                   std::string lines = {}) {
+  bool begun = false;
+  lines += dump_json({{"job", stream->job_id()}}) + "\n";
+  for (;;) {
     const bool waits = lines.empty();
     const TimePoint now = exchange.loop().now();
     auto event = co_await stream->next(waits ? now + kKeepAlive : now);
@@ -28,17 +30,22 @@ Task<> send_events(http::Exchange& exchange, std::unique_ptr<JobStream> stream) 
       lines += dump_json(to_json(**event)) + "\n";
       if (lines.size() < kLinesBytesMax) continue;
     } else if (event) {
-      over = true;
+      if (!begun && !co_await exchange.start({.content_type = kJsonLines})) co_return;
+      (void)co_await exchange.finish(lines);
+      co_return;
     } else if (event.error().code != ErrorCode::kTimeout) {
+      if (!begun) (void)co_await exchange.start({.content_type = kJsonLines, .body = lines});
       exchange.abort();
       co_return;
     } else if (waits) {
       lines = "\n";
     }
-    if (!co_await exchange.write(lines)) co_return;
+    const auto sent = std::exchange(begun, true)
+                          ? co_await exchange.write(lines)
+                          : co_await exchange.start({.content_type = kJsonLines, .body = lines});
+    if (!sent) co_return;
     lines.clear();
   }
-  (void)co_await exchange.finish();
 }
 
 Task<Result<void>> execute(Provider& provider, http::Exchange& exchange, Words words) {
@@ -46,6 +53,21 @@ Task<Result<void>> execute(Provider& provider, http::Exchange& exchange, Words w
   CO_TRY(auto job, from_json<JobSpec>(body));
   CO_TRY(auto stream, co_await provider.execute(words[0], std::move(job)));
   co_await send_events(exchange, std::move(stream));
+  co_return {};
+}
+
+// A sandbox, its first job, and its end unless it is to be kept: one request instead of three. Who
+// leaves before the job has ended gives the sandbox up as well.
+Task<Result<void>> run(Provider& provider, http::Exchange& exchange, Words) {
+  CO_TRY(const auto body, co_await read_json_body(exchange));
+  CO_TRY(auto wanted, from_json<RunRequest>(body));
+  CO_TRY(const auto info, co_await provider.create(std::move(wanted.sandbox)));
+  auto stream = co_await provider.execute(info.id, std::move(wanted.job));
+  if (stream)
+    co_await send_events(exchange, std::move(*stream),
+                         dump_json({{"sandbox", to_json(info)}}) + "\n");
+  if (!wanted.keep) (void)co_await provider.destroy(info.id);
+  if (!stream) co_return stream.error();
   co_return {};
 }
 
@@ -116,6 +138,7 @@ void append_job_routes(Provider& provider, std::vector<http::Route>& routes) {
   const auto add = [&](std::string_view method, std::string_view pattern, RouteWork work) {
     routes.push_back({method, pattern, handler_of(provider, work)});
   };
+  add("POST", "/run", run);
   add("POST", "/sandboxes/{id}/jobs", execute);
   add("GET", "/sandboxes/{id}/jobs", list_jobs);
   add("GET", "/sandboxes/{id}/jobs/{job}", attach);

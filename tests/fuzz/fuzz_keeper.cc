@@ -16,6 +16,7 @@
 
 #include "pons/base/check.h"
 #include "pons/base/log.h"
+#include "pons/base/text.h"
 #include "pons/linux/unix_socket.h"
 #include "pons/roles/keeper.h"
 
@@ -23,7 +24,7 @@ namespace {
 
 using namespace pons;
 
-constexpr std::size_t kAnswerBytesMax = 512;
+constexpr std::size_t kTextBytesMax = 16 + roles::kKeptAtOnceMax * (roles::kKeptNameBytesMax + 1);
 constexpr std::size_t kMessagesMax = 64;
 
 struct Incoming {
@@ -37,7 +38,7 @@ std::vector<Incoming> split_messages(std::string_view input) {
     const auto control = static_cast<std::uint8_t>(input[0]);
     const std::size_t unit = (control & 0x80) != 0 ? 4 : 1;
     const std::size_t size = unit * static_cast<std::uint8_t>(input[1]);
-    messages.push_back({std::string(input.substr(2, size)), control & 3U});
+    messages.push_back({std::string(input.substr(2, size)), control & 15U});
     input.remove_prefix(std::min(input.size(), 2 + size));
   }
   return messages;
@@ -52,24 +53,30 @@ bool is_name(std::string_view name) {
 bool expect(const Incoming& message, std::set<std::string>& names) {
   const std::string_view text = message.text;
   const std::string verb(text.substr(0, text.find(' ')));
-  const std::string name(verb.size() == text.size() ? "" : text.substr(verb.size() + 1));
-  if (text.size() > kAnswerBytesMax || message.descriptors > 1) return false;
+  const std::string_view rest = verb.size() == text.size() ? "" : text.substr(verb.size() + 1);
+  if (text.size() > kTextBytesMax || message.descriptors > roles::kKeptAtOnceMax) return false;
   if (verb == "ready") return true;
-  if (verb == "drop") return names.erase(name) == 1;
-  if (verb != "put" || message.descriptors != 1 || !is_name(name)) return false;
-  names.insert(name);
+  const auto each = split(rest, ' ');
+  if (verb == "drop") {
+    bool all = true;
+    for (const std::string_view name : each) all = names.erase(std::string(name)) == 1 && all;
+    return all;
+  }
+  if (verb != "put" || message.descriptors != each.size() || !std::ranges::all_of(each, is_name))
+    return false;
+  names.insert(each.begin(), each.end());
   return true;
 }
 
 bool is_list(const Incoming& message) {
-  return message.descriptors <= 1 && message.text.size() <= kAnswerBytesMax &&
+  return message.descriptors <= roles::kKeptAtOnceMax && message.text.size() <= kTextBytesMax &&
          message.text.substr(0, message.text.find(' ')) == "list";
 }
 
 std::vector<linux::Message> read_answers(int socket) {
   std::vector<linux::Message> answers;
   for (;;) {
-    auto answer = linux::receive_message(socket, kAnswerBytesMax, 1);
+    auto answer = linux::receive_message(socket, kTextBytesMax, 1);
     CHECK(answer.has_value());
     if (!*answer) return answers;
     answers.push_back(std::move(**answer));

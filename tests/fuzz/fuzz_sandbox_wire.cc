@@ -34,7 +34,7 @@ void check(const pons::Json& json) {
 constexpr void (*kChecks[])(const pons::Json&) = {
     check<Limits>,      check<CreateRequest>, check<JobSpec>,      check<JobEvent>,
     check<SandboxInfo>, check<Metrics>,       check<FileInfo>,     check<TemplateInfo>,
-    check<FileChange>,  check<JobInfo>,       check<TerminalSize>,
+    check<FileChange>,  check<JobInfo>,       check<TerminalSize>, check<RunRequest>,
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ struct RequestHeader {
   uint32_t magic;
   uint16_t version;
   Op op;
-  uint64_t id;  // comes back in the reply
+  uint64_t id;  // comes back in the reply; 0: none is wanted
   char job[kJobNameBytes];
 };
 

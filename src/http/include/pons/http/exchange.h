@@ -59,10 +59,11 @@ class Exchange {
   virtual void respond(Response response) = 0;
 
   // An answer of unknown length. Each write returns when the kernel has taken the bytes, so a slow
-  // client slows the handler down and nothing piles up in between.
+  // client slows the handler down and nothing piles up in between. The head's body and `last` are
+  // pieces that leave in one go with the head and with the end.
   virtual Task<Result<void>> start(Response head) = 0;
   virtual Task<Result<void>> write(std::string_view bytes) = 0;
-  virtual Task<Result<void>> finish() = 0;
+  virtual Task<Result<void>> finish(std::string_view last = {}) = 0;
   // Leaves the answer visibly cut off: for a source that failed after the answer began.
   virtual void abort() = 0;
 

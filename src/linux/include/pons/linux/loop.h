@@ -185,8 +185,9 @@ class Loop {
   TaskGroup tasks_{*this};  // last: its tasks use all of the above until they are gone
 };
 
-// Watches one descriptor, registered once, edge-triggered. Does not own it: destroy the watch
-// first.
+// Watches one descriptor, edge-triggered; for room to write only from the first wait for it on,
+// because a Unix socket tells of new room each time its peer reads. Does not own the descriptor:
+// destroy the watch first.
 //
 // The pattern: try the system call; on EAGAIN `co_await watch.readable(deadline)`; try again. A
 // wake-up may be spurious. One coroutine may wait for each direction.
@@ -214,8 +215,10 @@ class Watch {
     bool failed = false;   // for good: writing does not either. A peer that only closed its own
                            // direction may still read, and not be ready to
     Waiter* waiting[2] = {nullptr, nullptr};
+    bool tells_of_room = false;
 
     void notify(Direction direction);
+    void ask_for_room();
   };
 
   class Awaiter : public Waiter {
@@ -233,6 +236,7 @@ class Watch {
       CHECK(state_.waiting[direction_] == nullptr);
       state_.waiting[direction_] = this;
       suspend(handle);
+      if (direction_ == kWrite && !state_.tells_of_room) state_.ask_for_room();
     }
     Wait await_resume() const { return outcome(); }
 

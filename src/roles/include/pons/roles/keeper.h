@@ -22,6 +22,7 @@ namespace pons::roles {
 
 inline constexpr std::size_t kKeptDescriptorsMax = 65'536;  // of one role
 inline constexpr std::size_t kKeptNameBytesMax = 128;
+inline constexpr std::size_t kKeptAtOnceMax = 8;  // in one message
 
 // What the supervisor holds for one role.
 class DescriptorStore {
@@ -50,10 +51,14 @@ class Keeper {
   Result<void> say_ready();
   Result<void> put(std::string_view name, int descriptor);
   Result<void> drop(std::string_view name);
-  // The same without waiting for the supervisor's word: it is read before the next question, and a
-  // refusal is logged then. A full line waits.
-  Result<void> put_soon(std::string_view name, int descriptor);
-  Result<void> drop_soon(std::string_view name);
+  // The same for up to kKeptAtOnceMax in one message, without waiting for the supervisor's word: it
+  // is read before the next question, and a refusal is logged then. A full line waits.
+  struct Put {
+    std::string name;
+    int descriptor;
+  };
+  Result<void> put_soon(std::span<const Put> all);
+  Result<void> drop_soon(std::span<const std::string> names);
   struct Kept {
     std::string name;
     linux::UniqueFd descriptor;

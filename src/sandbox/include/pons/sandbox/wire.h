@@ -18,6 +18,9 @@
 //   DELETE /sandboxes/ID                               204
 //   GET    /sandboxes/ID/metrics                       Metrics
 //   PUT    /sandboxes/ID/limits       Limits           SandboxInfo
+//   POST   /run                       RunRequest       lines: {"sandbox":SandboxInfo}, {"job":ID},
+//                                                      then JobEvent …; create, execute and, unless
+//                                                      kept, destroy in one
 //   POST   /sandboxes/ID/pause | resume                SandboxInfo
 //   POST   /sandboxes/ID/jobs         JobSpec          lines: {"job":ID}, then JobEvent …
 //   GET    /sandboxes/ID/jobs                          {"jobs":[JobInfo]}
@@ -48,6 +51,12 @@
 
 namespace pons::sandbox {
 
+struct RunRequest {
+  CreateRequest sandbox;
+  JobSpec job;
+  bool keep = false;  // the sandbox, when the job has ended
+};
+
 Json to_json(const Limits& value);
 Json to_json(const Weakening& value);
 Json to_json(const TemplateInfo& value);
@@ -56,6 +65,7 @@ Json to_json(const SandboxInfo& value);
 Json to_json(const Metrics& value);
 Json to_json(const TerminalSize& value);
 Json to_json(const JobSpec& value);
+Json to_json(const RunRequest& value);
 Json to_json(const JobInfo& value);
 Json to_json(const Output& value);
 Json to_json(const JobEvent& value);  // {"output":{…}} or {"ended":{…}}
@@ -83,6 +93,8 @@ template <>
 Result<TerminalSize> from_json(const Json& json);
 template <>
 Result<JobSpec> from_json(const Json& json);
+template <>
+Result<RunRequest> from_json(const Json& json);
 template <>
 Result<JobInfo> from_json(const Json& json);
 template <>
