@@ -1,12 +1,17 @@
 #include "pons/linux/aside.h"
 
+#include <linux/futex.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <utility>
 
 #include "pons/base/check.h"
 
@@ -17,16 +22,13 @@ constexpr std::size_t kStackBytes = 512 * 1024;
 
 // Kept for the life of the process: mapping and unmapping it each time would cost more than the
 // clone.
-char* stack() {
-  static char* const kStack = [] {
-    void* const memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
-    CHECK(memory != MAP_FAILED);
-    // What runs over the end stops there.
-    CHECK(mprotect(memory, 4096, PROT_NONE) == 0);
-    return static_cast<char*>(memory);
-  }();
-  return kStack;
+char* make_stack() {
+  void* const memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  // What runs over the end stops there.
+  CHECK(mprotect(memory, 4096, PROT_NONE) == 0);
+  return static_cast<char*>(memory);
 }
 
 [[noreturn]] void run_body(void* body) {
@@ -36,9 +38,9 @@ char* stack() {
 
 // clone3 returns in the child on another stack, where nothing of the calling function is: the child
 // has to be taken away before any compiled code runs.
-long clone_onto_stack(clone_args& arguments, void* body) {
+long clone_onto_stack(clone_args& arguments, void (*child)(void*), void* body) {
 #if defined(__x86_64__)
-  register void (*entry)(void*) asm("r12") = run_body;
+  register void (*entry)(void*) asm("r12") = child;
   register void* argument asm("r13") = body;
   long result = SYS_clone3;
   asm volatile(
@@ -58,7 +60,7 @@ long clone_onto_stack(clone_args& arguments, void* body) {
   register long number asm("x8") = SYS_clone3;
   register long result asm("x0") = reinterpret_cast<long>(&arguments);
   register long size asm("x1") = sizeof arguments;
-  register void (*entry)(void*) asm("x19") = run_body;
+  register void (*entry)(void*) asm("x19") = child;
   register void* argument asm("x20") = body;
   asm volatile(
       "svc #0\n\t"
@@ -85,13 +87,14 @@ Result<AsideChild> start_aside(const AsideOptions& options, const std::function<
   arguments.flags = CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_PIDFD | options.namespaces;
   arguments.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
   arguments.exit_signal = SIGCHLD;
-  arguments.stack = reinterpret_cast<std::uintptr_t>(stack());
+  static char* const kStack = make_stack();
+  arguments.stack = reinterpret_cast<std::uintptr_t>(kStack);
   arguments.stack_size = kStackBytes;
   if (options.cgroup_fd >= 0) {
     arguments.flags |= CLONE_INTO_CGROUP;
     arguments.cgroup = static_cast<std::uint64_t>(options.cgroup_fd);
   }
-  const long pid = clone_onto_stack(arguments, const_cast<std::function<void()>*>(&body));
+  const long pid = clone_onto_stack(arguments, run_body, const_cast<std::function<void()>*>(&body));
   if (pid < 0) return os_error("clone process", {}, static_cast<int>(-pid));
   return AsideChild{.pid = static_cast<pid_t>(pid), .pidfd = UniqueFd(pidfd)};
 }
@@ -102,6 +105,82 @@ Result<void> run_aside(const std::function<Result<void>()>& work) {
   while (waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   return outcome;
+}
+
+// ---- a child that goes on after the caller does
+
+namespace {
+
+// Without errno: from here on the caller runs too, with the same memory.
+long call_kernel(long number, long first, long second, long third = 0) {
+#if defined(__x86_64__)
+  long result = number;
+  asm volatile("syscall"
+               : "+a"(result)
+               : "D"(first), "S"(second), "d"(third)
+               : "rcx", "r11", "memory");
+  return result;
+#elif defined(__aarch64__)
+  register long x8 asm("x8") = number;
+  register long x0 asm("x0") = first;
+  register long x1 asm("x1") = second;
+  register long x2 asm("x2") = third;
+  asm volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+  return x0;
+#endif
+}
+
+struct Departure {
+  const std::function<Result<void>()>* work;
+  Result<void> outcome;
+  std::atomic<int> is_done;
+};
+
+[[noreturn]] void depart(void* argument) {
+  auto& departure = *static_cast<Departure*>(argument);
+  departure.outcome = (*departure.work)();
+  const bool failed = !departure.outcome;
+  departure.is_done.store(1, std::memory_order_release);
+  // `departure` belongs to the caller, who may be gone: its address is all that is used.
+  call_kernel(SYS_futex, reinterpret_cast<long>(&departure.is_done), FUTEX_WAKE_PRIVATE, 1);
+  static constexpr char kHere[] = ".";
+  if (!failed) call_kernel(SYS_umount2, reinterpret_cast<long>(kHere), MNT_DETACH);
+  for (;;) call_kernel(SYS_exit, 0, 0);
+}
+
+}  // namespace
+
+Result<void> run_aside_and_unmount(const std::function<Result<void>()>& work) {
+  static char* const kStack = make_stack();
+  static pid_t departed = 0;
+  const auto wait_for = [](pid_t pid) {
+    while (pid > 0 && waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  };
+  wait_for(std::exchange(departed, 0));
+  // Static: the kernel wakes whoever waits there, also after this function has returned.
+  static Departure departure;
+  departure.work = &work;
+  departure.outcome = make_error(ErrorCode::kInternal, "run aside", "the child died");
+  departure.is_done.store(0, std::memory_order_relaxed);
+  clone_args arguments{};
+  arguments.flags = CLONE_VM | CLONE_FILES;
+  arguments.exit_signal = SIGCHLD;
+  arguments.stack = reinterpret_cast<std::uintptr_t>(kStack);
+  arguments.stack_size = kStackBytes;
+  const long pid = clone_onto_stack(arguments, depart, &departure);
+  if (pid < 0) return os_error("clone process", {}, static_cast<int>(-pid));
+  constexpr timespec kLookAgain{.tv_sec = 0, .tv_nsec = 50'000'000};
+  while (departure.is_done.load(std::memory_order_acquire) == 0) {
+    syscall(SYS_futex, &departure.is_done, FUTEX_WAIT_PRIVATE, 0, &kLookAgain, nullptr, 0);
+    siginfo_t info{};
+    if (departure.is_done.load(std::memory_order_acquire) == 0 &&
+        waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid != 0)
+      break;
+  }
+  departed = static_cast<pid_t>(pid);
+  return std::exchange(departure.outcome, Result<void>());
 }
 
 }  // namespace pons::linux

@@ -212,14 +212,18 @@ CgroupUsage Cgroup::usage() const {
     return {.memory_bytes = find_number("memory", "memory.current"),
             .memory_peak_bytes = find_number("memory", "memory.peak"),
             .cpu_usec = keyed("cpu", "cpu.stat", "usage_usec"),
-            .pids = find_number("pids", "pids.current"),
+            .pids = process_count(),
             .oom_kills = keyed("memory", "memory.events", "oom_kill")};
   auto cpu_nanoseconds = find_number("cpuacct", "cpuacct.usage");
   return {.memory_bytes = find_number("memory", "memory.usage_in_bytes"),
           .memory_peak_bytes = find_number("memory", "memory.max_usage_in_bytes"),
           .cpu_usec = cpu_nanoseconds.transform([](std::uint64_t n) { return n / 1000; }),
-          .pids = find_number("pids", "pids.current"),
+          .pids = process_count(),
           .oom_kills = keyed("memory", "memory.oom_control", "oom_kill")};
+}
+
+std::optional<std::uint64_t> Cgroup::process_count() const {
+  return find_number("pids", "pids.current");
 }
 
 // The request returns before the last process has stopped.
@@ -280,6 +284,13 @@ Result<void> Cgroup::kill_one_by_one() {
     std::this_thread::sleep_for(milliseconds(1));
   } while (Clock::now() < deadline);
   return make_error(ErrorCode::kTimeout, "kill control group", name_ + " still has processes");
+}
+
+std::vector<std::string> Cgroup::give_up() && {
+  std::vector<std::string> paths;
+  for (Directory& directory : directories_) paths.push_back(std::move(directory.path));
+  directories_.clear();
+  return paths;
 }
 
 Result<void> Cgroup::destroy() {

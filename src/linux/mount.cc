@@ -67,6 +67,8 @@ class FilesystemContext {
 // older kernels refuse commas, and a colon would end a path. The descriptors, and the working
 // directory they are relative to, are needed until the filesystem exists.
 class LayerNames {
+  static constexpr std::string_view kDescriptors = "/proc/self/fd/";
+
  public:
   static Result<LayerNames> create() {
     LayerNames names;
@@ -80,6 +82,8 @@ class LayerNames {
   }
 
   Result<std::string> add(const std::string& path) {
+    // Open already, and the caller keeps it so.
+    if (path.starts_with(kDescriptors)) return path.substr(kDescriptors.size());
     opened_.push_back(TRY(open_file(path, O_PATH | O_DIRECTORY)));
     return std::to_string(opened_.back().get());
   }
@@ -193,11 +197,26 @@ Result<void> make_mounts_private() {
   return {};
 }
 
-Result<void> pivot_to(int root_fd) {
+// With both names the same the old root ends up on top of the new one, at the same place, and needs
+// no directory of its own.
+Result<void> pivot_below(int root_fd) {
   if (fchdir(root_fd) != 0) return os_error("enter new root");
-  // With both names the same the old root ends up on top of the new one, at the same place, and
-  // needs no directory of its own.
   if (syscall(SYS_pivot_root, ".", ".") != 0) return os_error("pivot root");
+  return {};
+}
+
+Result<void> pivot_over(int root_fd, int place_fd) {
+  const UniqueFd old_root = TRY(open_file("/", O_PATH | O_DIRECTORY));
+  TRY_VOID(pivot_below(root_fd));
+  if (move_mount(old_root.get(), "", place_fd, "",
+                 MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
+    return os_error("move old root");
+  if (chdir("/") != 0) return os_error("enter new root");
+  return {};
+}
+
+Result<void> pivot_to(int root_fd) {
+  TRY_VOID(pivot_below(root_fd));
   if (umount2(".", MNT_DETACH) != 0) return os_error("detach old root");
   if (chdir("/") != 0) return os_error("enter new root");
   return {};

@@ -147,7 +147,7 @@ Task<> Fleet::bring_up(BringUp work) {
       // What was waiting is not well: a new one is.
       take_down(std::exchange(sandbox.record.key, 0));
       sandbox.record.warm = false;
-      sandbox.note.reset();
+      sandbox.note = {};
       work.below.emplace();
       done = co_await obtain(work);
       if (done) done = claim(work);
@@ -162,7 +162,7 @@ Task<> Fleet::bring_up(BringUp work) {
     sandbox.failure = no_such_sandbox(sandbox.record.id);
     take_down(sandbox.record.key);
   } else {
-    save_first(sandbox);
+    save(sandbox);
     timers_changed_.set();
   }
   sandbox.ready.set();

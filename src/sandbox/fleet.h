@@ -40,8 +40,8 @@ struct Sandbox {
   linux::Event gone;             // nobody can use it any more
   std::string end_reason;
   std::shared_ptr<CellClient> cell;
-  linux::UniqueFd note;  // its file of record until something stands in it
-  Lock view_lock;        // held while files, freezer or limits change
+  Note note;
+  Lock view_lock;  // held while files, freezer or limits change
   Lock connect_lock;
   std::map<std::string, std::shared_ptr<Job>, std::less<>> jobs;
   std::set<std::string, std::less<>> running;  // jobs last seen running
@@ -101,8 +101,7 @@ class Fleet {
   // The cell said something impossible. The error to return.
   Error condemn(const std::shared_ptr<Sandbox>& sandbox);
   void end(std::shared_ptr<Sandbox> sandbox, std::string reason);
-  void save(const Sandbox& sandbox);
-  void save_first(Sandbox& sandbox);
+  void save(Sandbox& sandbox);
   Task<> forget(std::string path);
   void take_down(std::uint64_t key);
   Task<Result<std::vector<cell::JobState>>> list_cell_jobs(std::shared_ptr<Sandbox> sandbox);
@@ -139,8 +138,8 @@ class Fleet {
   Task<Result<std::shared_ptr<CellClient>>> cell_of(Sandbox& sandbox);
   Task<> adopt();
   Task<> sweep();
-  Task<> adopt_one(SandboxRecord record);
-  std::vector<SandboxRecord> load_records();
+  Task<> adopt_one(Noted noted);
+  std::vector<Noted> load_records();
   std::string path_of(std::uint64_t key) const;
   void remove(const std::shared_ptr<Sandbox>& sandbox);
 

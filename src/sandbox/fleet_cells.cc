@@ -105,47 +105,31 @@ Task<Result<std::vector<cell::JobState>>> Fleet::list_cell_jobs(std::shared_ptr<
 // ---- files of record
 
 std::string Fleet::path_of(std::uint64_t key) const {
-  return note_path(settings_.state_dir, key);
+  return Note::path(settings_.state_dir, key);
 }
 
-void Fleet::save(const Sandbox& sandbox) {
+void Fleet::save(Sandbox& sandbox) {
   if (sandbox.gone.is_set()) return;
-  const auto saved = replace_file(path_of(sandbox.record.key), dump_json(to_json(sandbox.record)));
   // The sandbox works on; only a restart of the warden would not find it as it is.
-  if (!saved) LOG_ERROR("cannot write down a sandbox", {"error", saved.error()});
-}
-
-// Under its final name at once: until the caller knows the sandbox, half a file is as good as none.
-void Fleet::save_first(Sandbox& sandbox) {
-  const auto write = [&]() -> Result<void> {
-    if (!sandbox.note) sandbox.note = TRY(create_note(settings_.state_dir, sandbox.record.key));
-    const linux::UniqueFd note = std::move(sandbox.note);
-    return linux::write_all(note.get(), dump_json(to_json(sandbox.record)));
-  };
-  if (const auto saved = write(); !saved)
+  if (const auto saved = sandbox.note.write(settings_.state_dir, sandbox.record); !saved)
     LOG_ERROR("cannot write down a sandbox", {"error", saved.error()});
 }
 
-std::vector<SandboxRecord> Fleet::load_records() {
-  std::vector<SandboxRecord> records;
+std::vector<Noted> Fleet::load_records() {
+  std::vector<Noted> all;
   std::error_code error;
   for (const auto& file :
        std::filesystem::directory_iterator(settings_.state_dir + "/sandboxes", error)) {
-    const auto read = [&]() -> Result<SandboxRecord> {
-      const std::string text = TRY(linux::read_file(file.path()));
-      return parse_record(TRY(parse_json(text)));
-    };
-    auto record = read();
-    if (record && path_of(record->key) == file.path()) {
-      records.push_back(std::move(*record));
+    auto noted = Note::read(file.path());
+    if (noted && path_of(noted->record.key) == file.path()) {
+      all.push_back(std::move(*noted));
       continue;
     }
-    std::error_code gone;
-    if (file.file_size(gone) > 0)  // nobody had claimed it
+    if (noted || noted.error().code != ErrorCode::kNotFound)  // else nobody had claimed it
       LOG_WARN("a sandbox's file makes no sense", {"file", file.path().filename().string()});
     unlink(file.path().c_str());
   }
-  return records;
+  return all;
 }
 
 // ---- adoption
@@ -170,12 +154,12 @@ Task<> Fleet::adopt() {
   {
     linux::TaskGroup group(loop_);
     int begun = 0;
-    for (SandboxRecord& record : load_records()) {
-      if (left.erase(record.key) == 0) {
-        unlink(path_of(record.key).c_str());
+    for (Noted& noted : load_records()) {
+      if (left.erase(noted.record.key) == 0) {
+        unlink(path_of(noted.record.key).c_str());
         continue;
       }
-      group.spawn(adopt_one(std::move(record)));
+      group.spawn(adopt_one(std::move(noted)));
       if (++begun % kAdoptedAtOnce == 0) co_await group.wait_until_empty(kNever);
     }
     co_await group.wait_until_empty(kNever);
@@ -209,8 +193,10 @@ Task<> Fleet::sweep() {
   }
 }
 
-Task<> Fleet::adopt_one(SandboxRecord record) {
+Task<> Fleet::adopt_one(Noted noted) {
+  SandboxRecord& record = noted.record;
   auto sandbox = std::make_shared<Sandbox>(loop_, std::move(record));
+  sandbox->note = std::move(noted.note);
   sandbox->used = loop_.now();
   sandbox->used_unix_ms = unix_ms();
   sandbox->ready.set();

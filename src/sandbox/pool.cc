@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "pons/base/log.h"
-#include "record.h"
 
 namespace pons::sandbox {
 
@@ -41,7 +40,7 @@ void Pool::stop() {
 }
 
 void Pool::discard(const Entry& entry) {
-  unlink(note_path(settings_.state_dir, entry.built.key).c_str());
+  unlink(Note::path(settings_.state_dir, entry.built.key).c_str());
   spawning_.destroy_soon(entry.built.key);
 }
 
@@ -218,10 +217,9 @@ Task<> Pool::build_one(SandboxSpec spec) {
   } else {
     failures_ = 0;
     queue->size.built(SystemClock().now() - began);
-    auto note = create_note(settings_.state_dir, built->key);
+    auto note = Note::create(settings_.state_dir, built->key);
     if (!note) LOG_ERROR("cannot write down a sandbox", {"error", note.error()});
-    queue->entries.push_back(
-        {std::move(*built), spec, note ? std::move(*note) : linux::UniqueFd()});
+    queue->entries.push_back({std::move(*built), spec, note ? std::move(*note) : Note()});
   }
   changed_.set();
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "pool_size.h"
+#include "record.h"
 #include "spawning.h"
 
 namespace pons::sandbox {
@@ -24,7 +25,7 @@ class Pool {
   struct Entry {
     Spawning::Built built;
     SandboxSpec spec;
-    linux::UniqueFd note;  // its file of record, still empty
+    Note note;  // still empty
   };
 
   Pool(linux::Loop& loop, Spawning& spawning, PoolSettings settings);

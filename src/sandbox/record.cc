@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -108,15 +109,6 @@ Result<SandboxRecord> read(const Json& json) {
 
 }  // namespace
 
-std::string note_path(const std::string& state_dir, std::uint64_t key) {
-  return fmt::format("{}/sandboxes/{:016x}.json", state_dir, key);
-}
-
-Result<linux::UniqueFd> create_note(const std::string& state_dir, std::uint64_t key) {
-  return linux::open_file(note_path(state_dir, key), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
-                          0600);
-}
-
 Json to_json(const SandboxRecord& record) {
   Json transactions = Json::object();
   for (const auto& [job, pending] : record.transactions)
@@ -141,6 +133,86 @@ Result<SandboxRecord> parse_record(const Json& json) {
   } catch (const Json::exception&) {
     return senseless();
   }
+}
+
+// ---- the file
+
+namespace {
+
+constexpr std::size_t kPlaceBytes = 1 << 20;
+
+struct PlaceHeader {
+  std::uint64_t number;  // the higher one is newer
+  std::uint64_t size;
+  std::uint64_t sum;
+};
+
+// Tells a piece that was cut off from a whole one; nobody forges files of the warden.
+std::uint64_t sum_of(std::string_view text) {
+  std::uint64_t sum = 0xcbf2'9ce4'8422'2325;
+  for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x0000'0100'0000'01b3;
+  return sum;
+}
+
+struct Place {
+  std::uint64_t number = 0;
+  std::string text;
+};
+
+Place read_place(int file, int index) {
+  const off_t at = static_cast<off_t>(index) * static_cast<off_t>(kPlaceBytes);
+  PlaceHeader header{};
+  if (pread(file, &header, sizeof header, at) != sizeof header ||
+      header.size > kPlaceBytes - sizeof header)
+    return {};
+  Place place{.number = header.number, .text = std::string(header.size, '\0')};
+  const ssize_t got = pread(file, place.text.data(), place.text.size(), at + sizeof header);
+  if (got != static_cast<ssize_t>(place.text.size()) || sum_of(place.text) != header.sum) return {};
+  return place;
+}
+
+}  // namespace
+
+std::string Note::path(const std::string& state_dir, std::uint64_t key) {
+  return fmt::format("{}/sandboxes/{:016x}", state_dir, key);
+}
+
+Result<Note> Note::create(const std::string& state_dir, std::uint64_t key) {
+  Note note;
+  note.file_ =
+      TRY(linux::open_file(path(state_dir, key), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
+  return note;
+}
+
+Result<Noted> Note::read(const std::string& path) {
+  const auto file = TRY(linux::open_file(path, O_RDONLY | O_NOFOLLOW));
+  Place newest = read_place(file.get(), 0);
+  if (Place other = read_place(file.get(), 1); other.number > newest.number)
+    newest = std::move(other);
+  if (newest.number == 0)
+    return make_error(ErrorCode::kNotFound, "read sandbox record", "nothing was written");
+  const Json json = TRY(parse_json(newest.text, {.bytes = kPlaceBytes}));
+  Noted noted{.record = TRY(parse_record(json)), .note = {}};
+  noted.note.number_ = newest.number;
+  return noted;
+}
+
+Result<void> Note::write(const std::string& state_dir, const SandboxRecord& record) {
+  if (!file_)
+    file_ =
+        TRY(linux::open_file(path(state_dir, record.key), O_WRONLY | O_CREAT | O_NOFOLLOW, 0600));
+  const linux::UniqueFd file = std::move(file_);
+  const std::string text = dump_json(to_json(record));
+  if (text.size() > kPlaceBytes - sizeof(PlaceHeader))
+    return make_error(ErrorCode::kLimit, "write sandbox record", "it is too long");
+  const std::uint64_t number = ++number_;
+  const PlaceHeader header{.number = number, .size = text.size(), .sum = sum_of(text)};
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+  bytes += text;
+  const off_t at = static_cast<off_t>(number % 2) * static_cast<off_t>(kPlaceBytes);
+  if (pwrite(file.get(), bytes.data(), bytes.size(), at) != static_cast<ssize_t>(bytes.size()))
+    return os_error("write sandbox record", path(state_dir, record.key));
+  return {};
 }
 
 }  // namespace pons::sandbox

@@ -126,6 +126,13 @@ Result<void> mount_dev(int root, const CellStart& start, Parts& parts) {
   return attach_below(dev.get(), "shm", std::move(shm));
 }
 
+// The old root is empty, and /proc is laid over it for good.
+Result<void> pivot_from_bare(int root) {
+  const UniqueFd place(openat(root, "proc", O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!place) return os_error("find mount point", "proc");
+  return linux::pivot_over(root, place.get());
+}
+
 // With as little of the spawner's in it as can be.
 Result<UniqueFd> enter_new_mount_namespace(const StagedTrees& trees) {
   const UniqueFd processes = TRY(linux::open_file("/proc", O_PATH | O_DIRECTORY));
@@ -197,12 +204,14 @@ Outcome<> become_cell(CellStart& start, UniqueFd& mount_namespace) {
     mount_namespace = STEP(Step::kMountNamespace, enter_new_mount_namespace(start.trees));
     const UniqueFd root = STEP(Step::kPivot, linux::duplicate(start.root.fd()));
     STEP_VOID(Step::kPivot, std::move(start.root).attach(AT_FDCWD, "root"));
+    const bool bare = start.trees.bare_namespace() >= 0;
+    if (bare) STEP_VOID(Step::kPivot, pivot_from_bare(root.get()));
     STEP_VOID(Step::kProc, mount_proc(root.get(), parts));
     STEP_VOID(Step::kSys, attach_below(root.get(), "sys", std::move(parts.sys)));
     STEP_VOID(Step::kDev, mount_dev(root.get(), start, parts));
     for (auto& [name, tree] : parts.host)
       STEP_VOID(Step::kHostTree, attach_below(root.get(), name.c_str(), std::move(tree)));
-    STEP_VOID(Step::kPivot, linux::pivot_to(root.get()));
+    if (!bare) STEP_VOID(Step::kPivot, linux::pivot_to(root.get()));
   }
   if (!is_protection_left_out("user_namespace") &&
       setns(start.ground.user_namespace.get(), CLONE_NEWUSER) != 0)

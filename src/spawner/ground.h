@@ -9,6 +9,7 @@
 #include "pons/linux/fd.h"
 #include "pons/linux/namespace.h"
 #include "privileges.h"
+#include "view.h"
 
 namespace pons::spawner {
 
@@ -33,6 +34,7 @@ struct Ground {
   std::uint32_t slot = 0;
   linux::UniqueFd user_namespace;
   linux::UniqueFd net_namespace;
+  LayerClones layers;
 };
 
 // A user namespace without a process in it.

@@ -131,10 +131,11 @@ std::uint64_t read_pressure(int group, const char* file) {
 
 }  // namespace
 
-Sandboxes::Sandboxes(Privileges privileges, roles::Keeper& keeper, Grounds grounds,
-                     StagedTrees trees)
+Sandboxes::Sandboxes(Privileges privileges, roles::Keeper& keeper, Undertaker undertaker,
+                     Grounds grounds, StagedTrees trees)
     : privileges_(privileges),
       keeper_(keeper),
+      undertaker_(std::move(undertaker)),
       grounds_(std::move(grounds)),
       trees_(std::move(trees)) {}
 
@@ -142,7 +143,9 @@ Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper, Privileges privileges
                                     LayerMounts layer_mounts) {
   for (const char* name : {"cells", "layers", "root", "stores", kImageDirectory})
     TRY_VOID(make_directory(name));
-  Sandboxes all(privileges, keeper, TRY(Grounds::create(privileges)),
+  auto undertaker = TRY(Undertaker::start());
+  auto grounds = TRY(Grounds::create(privileges));
+  Sandboxes all(privileges, keeper, std::move(undertaker), std::move(grounds),
                 TRY(StagedTrees::build("stage", privileges)));
   all.group_prefix_ = fmt::format("pons-{}-", TRY(load_instance()));
   all.layer_mounts_ = layer_mounts;
@@ -306,11 +309,12 @@ const Sandbox* Sandboxes::find(std::uint64_t key) const {
   return found == sandboxes_.end() ? nullptr : &found->second;
 }
 
-ViewSources Sandboxes::sources_of(const Sandbox& sandbox, const Create& create) const {
+ViewSources Sandboxes::sources_of(Sandbox& sandbox, const Create& create) const {
   return {.privileges = privileges_,
           .sandbox = sandbox.key,
           .slot = sandbox.slot,
           .user_namespace = sandbox.user_namespace.get(),
+          .clones = sandbox.layers,
           .store = *sandbox.store,
           .borrowed = sandbox.borrowed,
           .template_layers = template_layers(create),
@@ -389,6 +393,7 @@ Outcome<Sandbox> Sandboxes::build(const Request& request, int listener) {
         hierarchy_->create(group_prefix_ + name_of_key(sandbox.key), group_limits(create.limits)));
   sandbox.store = PASS(create_store(request));
   sandbox.borrowed = PASS(borrow(request, ground.slot));
+  sandbox.layers = std::move(ground.layers);
   ViewSources sources = sources_of(sandbox, create);
   sources.user_namespace = ground.user_namespace.get();
   const bool allow_setuid = (create.flags & kAllowSudo) != 0;
@@ -460,7 +465,7 @@ Outcome<> Sandboxes::switch_view(const Request& request) {
   // The cell and the shell it keeps waiting do not mind a moment between two views.
   const std::uint64_t waiting = std::clamp(request.argument, std::uint64_t{1}, std::uint64_t{2});
   if (sandbox.cgroup && !sandbox.frozen &&
-      sandbox.cgroup->usage().pids.value_or(waiting + 1) > waiting) {
+      sandbox.cgroup->process_count().value_or(waiting + 1) > waiting) {
     STEP_VOID(Step::kFreeze, sandbox.cgroup->freeze());
     thaw_after.group = &*sandbox.cgroup;
   }
@@ -579,6 +584,9 @@ void Sandboxes::bury(Sandbox sandbox) {
     pollfd end{.fd = sandbox.cell.get(), .events = POLLIN, .revents = 0};
     ended = poll(&end, 1, 0) == 1;
   }
+  Undertaker::Remains remains;
+  // Whoever still lives in it is killed here.
+  if (sandbox.cgroup && ended) remains.groups = std::move(*sandbox.cgroup).give_up();
   sandbox.cgroup.reset();
   if (sandbox.store && !is_needed(sandbox.key)) sandbox.store->abandon();
   for (const Borrowed& lender : sandbox.borrowed)
@@ -587,12 +595,19 @@ void Sandboxes::bury(Sandbox sandbox) {
   withdraw(sandbox);
   Ground ground{.slot = sandbox.slot,
                 .user_namespace = std::move(sandbox.user_namespace),
-                .net_namespace = std::move(sandbox.net_namespace)};
+                .net_namespace = std::move(sandbox.net_namespace),
+                .layers = std::move(sandbox.layers)};
   // Not while a process of it may live, or files of its ids that others stand on.
   if (ended && !is_needed(sandbox.key))
     grounds_.recycle(std::move(ground));
   else
     grounds_.release(ground.slot);
+  remains.descriptors.push_back(std::move(sandbox.mount_namespace));
+  if (sandbox.store.use_count() == 1)
+    if (auto last = linux::duplicate(sandbox.store->fd()))
+      remains.descriptors.push_back(std::move(*last));
+  std::erase_if(remains.descriptors, [](const UniqueFd& fd) { return !fd; });
+  undertaker_.take(std::move(remains));
 }
 
 std::vector<std::uint64_t> Sandboxes::keys_after(std::uint64_t key, std::size_t count_max) const {

@@ -14,6 +14,7 @@
 #include "sandbox_filter.h"
 #include "staged_trees.h"
 #include "store.h"
+#include "undertaker.h"
 #include "view.h"
 
 namespace pons::spawner {
@@ -26,6 +27,7 @@ struct Sandbox {
   linux::UniqueFd user_namespace;
   linux::UniqueFd net_namespace;
   linux::UniqueFd mount_namespace;
+  LayerClones layers;
   linux::UniqueFd cell;  // pidfd
   std::shared_ptr<const Store> store;
   std::vector<Borrowed> borrowed;
@@ -56,6 +58,7 @@ class Sandboxes {
   // calls bury().
   std::optional<Sandbox> condemn(std::uint64_t key);
   void bury(Sandbox sandbox);
+  void finish_burials() { undertaker_.finish(); }  // none can follow
 
   const Sandbox* find(std::uint64_t key) const;
   std::vector<std::uint64_t> keys_after(std::uint64_t key, std::size_t count_max) const;
@@ -64,7 +67,8 @@ class Sandboxes {
   const std::string& layer_directory() const { return layer_directory_; }
 
  private:
-  Sandboxes(Privileges privileges, roles::Keeper& keeper, Grounds grounds, StagedTrees trees);
+  Sandboxes(Privileges privileges, roles::Keeper& keeper, Undertaker undertaker, Grounds grounds,
+            StagedTrees trees);
   void find_control_groups();
   Result<void> adopt_kept();
   void remove_leftovers();
@@ -75,10 +79,11 @@ class Sandboxes {
   bool is_needed(std::uint64_t writer) const;
   Result<void> deposit(const Sandbox& sandbox);
   void withdraw(const Sandbox& sandbox);
-  ViewSources sources_of(const Sandbox& sandbox, const Create& create) const;
+  ViewSources sources_of(Sandbox& sandbox, const Create& create) const;
 
   Privileges privileges_;
   roles::Keeper& keeper_;
+  Undertaker undertaker_;
   Grounds grounds_;
   StagedTrees trees_;
   std::optional<linux::CgroupHierarchy> hierarchy_;

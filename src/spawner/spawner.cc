@@ -332,6 +332,7 @@ void Spawner::end_all() {
     poll(waits.data(), waits.size(), 100);
     finish_what_ended();
   }
+  sandboxes_.finish_burials();
 }
 
 // Requests that wait, a bounded number at a time: between them a signal is seen. False when the
@@ -350,6 +351,8 @@ bool answer_waiting(Spawner& spawner, int channel) {
   }
   return true;
 }
+
+constexpr int kQuietMs = 10;
 
 Result<void> serve(roles::RoleStart& start) {
   auto signals = TRY(linux::SignalFd::create({SIGTERM, SIGINT}));
@@ -375,8 +378,9 @@ Result<void> serve(roles::RoleStart& start) {
     std::vector<pollfd> waits = {{.fd = signals.fd(), .events = POLLIN, .revents = 0},
                                  {.fd = channel.get(), .events = POLLIN, .revents = 0}};
     spawner.add_waits(waits);
-    // Namespaces for later are made only while nobody waits for anything.
-    const int ready = poll(waits.data(), waits.size(), quiet ? -1 : 0);
+    // Namespaces for later are made only when nobody has wanted anything for a while: the first
+    // command of a new sandbox runs now.
+    const int ready = poll(waits.data(), waits.size(), quiet ? -1 : kQuietMs);
     if (ready < 0 && errno != EINTR) return os_error("wait for requests");
     if (signals.take()) break;
     if (ready == 0) {

@@ -116,7 +116,7 @@ Outcome<> switch_inside(linux::DetachedMount view, Seal seal, SealScope scope) {
     if (fchdir(new_root.get()) == 0) umount2(".", MNT_DETACH);
     return failed(Step::kSwitch, moved.error());
   }
-  STEP_VOID(Step::kSwitch, linux::pivot_to(new_root.get()));
+  STEP_VOID(Step::kSwitch, linux::pivot_below(new_root.get()));
   unseal.armed = false;
   return {};
 }
@@ -125,12 +125,14 @@ Outcome<> switch_inside(linux::DetachedMount view, Seal seal, SealScope scope) {
 
 Outcome<> switch_view(int mount_namespace, linux::DetachedMount view, Seal seal, SealScope scope) {
   Outcome<> outcome;
-  const auto ran = linux::run_aside([&]() -> Result<void> {
+  const auto ran = linux::run_aside_and_unmount([&]() -> Result<void> {
     if (setns(mount_namespace, CLONE_NEWNS) != 0) return os_error("enter mount namespace");
     outcome = switch_inside(std::move(view), seal, scope);
+    // Only a switch that happened leaves an old view behind.
+    if (!outcome) return os_error("switch view", {}, outcome.error().os_error);
     return {};
   });
-  if (!ran) return failed(Step::kSwitch, ran.error());
+  if (!ran && outcome) return failed(Step::kSwitch, ran.error());
   return outcome;
 }
 

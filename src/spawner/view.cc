@@ -19,14 +19,21 @@ using linux::DetachedMount;
 using linux::MountScope;
 using linux::UniqueFd;
 
+constexpr std::size_t kClonesMax = 16;
+
 // Owners of the template's files become the sandbox's own root and users.
-Result<DetachedMount> open_template_layer(const Digest& digest, const ViewSources& sources) {
-  auto mount = TRY(DetachedMount::clone_tree(template_layer_path(digest, sources.layer_directory),
-                                             MountScope::kOneMount));
-  const bool idmapped = sources.privileges == Privileges::kHostRoot;
-  TRY_VOID(mount.set_attributes(
-      {.read_only = true, .idmap_user_namespace_fd = idmapped ? sources.user_namespace : -1}));
+Result<DetachedMount> clone_layer(const std::string& path, int user_namespace) {
+  auto mount = TRY(DetachedMount::clone_tree(path, MountScope::kOneMount));
+  TRY_VOID(mount.set_attributes({.read_only = true, .idmap_user_namespace_fd = user_namespace}));
   return mount;
+}
+
+// A layer can be removed and made again under the same name.
+bool is_same_directory(int fd, const std::string& path) {
+  struct stat one{};
+  struct stat other{};
+  return fstat(fd, &one) == 0 && stat(path.c_str(), &other) == 0 && one.st_ino == other.st_ino &&
+         one.st_dev == other.st_dev;
 }
 
 Result<UniqueFd> open_own_layer(const OwnLayer& layer, const ViewSources& sources) {
@@ -43,27 +50,42 @@ std::string path_of(int fd) {
 // Template layers as overlayfs takes them, until the overlay has made its own copies.
 class TemplateLayers {
  public:
-  explicit TemplateLayers(LayerMounts mounts) : mounts_(mounts) {}
+  explicit TemplateLayers(const ViewSources& sources) : sources_(sources) {}
 
-  Result<std::string> add(DetachedMount mount) {
-    if (mounts_ == LayerMounts::kDetached) {
-      detached_.push_back(std::move(mount));
-      return path_of(detached_.back().fd());
-    }
+  Result<std::string> add(const Digest& digest) {
+    const std::string path = template_layer_path(digest, sources_.layer_directory);
+    const bool idmapped = sources_.privileges == Privileges::kHostRoot;
+    const int user_namespace = idmapped ? sources_.user_namespace : -1;
+    if (sources_.layer_mounts == LayerMounts::kDetached)
+      return path_of(TRY(sources_.clones.find_or_clone(path, user_namespace)));
     std::string place = fmt::format("layer-{}", attached_.size());
     if (mkdir(place.c_str(), 0700) != 0 && errno != EEXIST) return os_error("show layer", place);
+    auto mount = TRY(clone_layer(path, user_namespace));
     TRY_VOID(std::move(mount).attach(AT_FDCWD, place));
     attached_.emplace_back(place);
     return place;
   }
 
  private:
-  LayerMounts mounts_;
-  std::vector<DetachedMount> detached_;
+  const ViewSources& sources_;
   std::vector<linux::UniqueMount> attached_;
 };
 
 }  // namespace
+
+Result<int> LayerClones::find_or_clone(const std::string& path, int user_namespace) {
+  const auto found = std::ranges::find(clones_, path, &Clone::path);
+  if (found != clones_.end()) {
+    if (is_same_directory(found->mount.fd(), path)) return found->mount.fd();
+    clones_.erase(found);
+  }
+  clones_.push_back({path, TRY(clone_layer(path, user_namespace))});
+  return clones_.back().mount.fd();
+}
+
+void LayerClones::bound() {
+  if (clones_.size() > kClonesMax) clones_.clear();
+}
 
 std::string template_layer_path(const Digest& digest, const std::string& layer_directory) {
   if (is_host_layer(digest)) return layer_directory + "/host/fs";
@@ -74,7 +96,8 @@ std::string template_layer_path(const Digest& digest, const std::string& layer_d
 
 Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, bool allow_setuid) {
   std::vector<UniqueFd> own;
-  TemplateLayers from_template(sources.layer_mounts);
+  TemplateLayers from_template(sources);
+  sources.clones.bound();
   linux::OverlayLayers layers;
   // The kernel takes marks of moved directories only from who could not forge them.
   layers.move_directories = sources.privileges == Privileges::kHostRoot;
@@ -86,8 +109,7 @@ Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, 
     layers.lower.push_back(path_of(own.back().get()));
   }
   for (const Digest& digest : sources.template_layers) {
-    auto mount = STEP(Step::kTemplateLayer, open_template_layer(digest, sources));
-    layers.lower.push_back(STEP(Step::kTemplateLayer, from_template.add(std::move(mount))));
+    layers.lower.push_back(STEP(Step::kTemplateLayer, from_template.add(digest)));
   }
   STEP_VOID(Step::kStore,
             sources.store.add_layer(view.upper, owner_of(sources.privileges, sources.slot)));

@@ -67,11 +67,29 @@ enum class LayerMounts : std::uint8_t { kDetached, kAttached };
 // What this kernel takes.
 LayerMounts probe_layer_mounts();
 
+// Template layers as one sandbox sees them, with its own root as their owner. They are kept for its
+// next view, and for the next sandbox with the same user namespace: making one takes microseconds,
+// but letting it go waits for all processors.
+class LayerClones {
+ public:
+  // A directory; valid until bound() is called.
+  Result<int> find_or_clone(const std::string& path, int user_namespace);
+  void bound();  // forgets all when there are many
+
+ private:
+  struct Clone {
+    std::string path;
+    linux::DetachedMount mount;
+  };
+  std::vector<Clone> clones_;
+};
+
 struct ViewSources {
   Privileges privileges = Privileges::kHostRoot;
   std::uint64_t sandbox = 0;  // whose view it is
   std::uint32_t slot = 0;
   int user_namespace = -1;
+  LayerClones& clones;
   const Store& store;
   std::span<const Borrowed> borrowed;
   std::span<const Digest> template_layers;  // topmost first

@@ -37,6 +37,13 @@ def wait_for(condition, what, seconds=PATIENCE_SECONDS, step=0.005):
         time.sleep(step)
 
 
+def read_link(path):
+    try:
+        return os.readlink(path)
+    except FileNotFoundError:
+        return ""  # closed meanwhile
+
+
 def read_text(path):
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()

@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from pons_fixture import UnixConnection, process_state, read_text
+from pons_fixture import UnixConnection, process_state, read_link, read_text
 
 class Refused(Exception):
     def __init__(self, status, body):
@@ -105,7 +105,11 @@ def held(pons):
     counts = {}
     for role, pid in {**pons.role_pids(), "supervisor": pons.pid}.items():
         if role in ("warden", "spawner", "supervisor"):
-            counts[f"{role} descriptors"] = len(os.listdir(f"/proc/{pid}/fd"))
+            targets = [read_link(path) for path in glob.glob(f"/proc/{pid}/fd/*")]
+            counts[f"{role} descriptors"] = sum(target != "/" for target in targets)
+            # Mounts that are attached nowhere. The spawner keeps a /proc, and for each of the eight grounds it has
+            # ready at most a clone of the one template layer that the tests use.
+            counts[f"{role} detached mounts"] = max(0, targets.count("/") - (9 if role == "spawner" else 0))
             # Only the spawner has a table of its own: in the host's, others mount and unmount.
             mounts = read_text(f"/proc/{pid}/mountinfo").splitlines()
             counts[f"{role} mounts"] = sum(role == "spawner" or pons.state_dir in line for line in mounts)

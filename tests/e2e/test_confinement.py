@@ -4,7 +4,7 @@ import glob
 import json
 import os
 
-from pons_fixture import ROLES, WEAKENED_DIR, PonsTestCase, process_state, read_text
+from pons_fixture import ROLES, WEAKENED_DIR, PonsTestCase, process_state, read_link, read_text
 
 ROLE_UID_FIRST = 1_879_100_000
 ONLINE_ROLES = {"gateway", "egress"}
@@ -29,13 +29,6 @@ def fails_of(report):
         for role in report["roles"]
     }
 
-
-
-def read_link(path):
-    try:
-        return os.readlink(path)
-    except FileNotFoundError:
-        return ""  # closed meanwhile
 
 class Doctor(PonsTestCase):
     def assert_all_hold(self, done, examined):

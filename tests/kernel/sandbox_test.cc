@@ -320,17 +320,18 @@ int ended_sandbox() {
   }
   const std::size_t before = entries("/proc/self/fd");
   const std::string mounts = *linux::read_file("/proc/self/mountinfo");
-  for (int round = 0; round < 5; ++round) {
+  for (std::uint64_t key = kKey + 1; key < kKey + 6; ++key) {
     {
-      const auto cell = host.create(kKey);
+      const auto cell = host.create(key);
       REQUIRE(cell);
       shell(*cell, "setsid sleep 1000 & setsid sh -c 'trap \"\" TERM INT HUP; sleep 1000' & echo");
     }
-    host.destroy(kKey);
+    host.destroy(key);
     while (host.sandboxes().prepare_one()) {
     }
   }
-  REQUIRE(entries("/proc/self/fd") == before);
+  // Each of the grounds that are kept ready may have got a clone of the template's layer.
+  REQUIRE(entries("/proc/self/fd") <= before + 8);
   SAME(*linux::read_file("/proc/self/mountinfo"), mounts);
   REQUIRE(entries("cells") == 0);
   return 0;

@@ -34,4 +34,9 @@ Result<AsideChild> start_aside(const AsideOptions& options, const std::function<
 // The same for work that ends by itself: enters namespaces, does something there, and is gone.
 Result<void> run_aside(const std::function<Result<void>()>& work);
 
+// The same when what comes last takes long and nobody needs to wait for it. Returns when `work` is
+// done; then, unless it failed, the child detaches what is mounted at its working directory. The
+// next call waits for that.
+Result<void> run_aside_and_unmount(const std::function<Result<void>()>& work);
+
 }  // namespace pons::linux

@@ -72,6 +72,14 @@ using UniqueMount = UniqueHandle<MountTraits>;
 // No mount or unmount passes between this mount namespace and any other from now on.
 Result<void> make_mounts_private();
 
+// Makes a mount the root of this process and moves the old root, with everything below it, onto
+// `place` in the new one. Nothing is unmounted, which would wait for all processors.
+Result<void> pivot_over(int root_fd, int place_fd);
+
+// Makes a mount the root of this process; the old root lies over it, and is the working directory,
+// to be detached from there.
+Result<void> pivot_below(int root_fd);
+
 // Makes a mount the root of this process and detaches the old root with everything below it. Needs
 // a mount namespace of its own, whose mounts are private.
 Result<void> pivot_to(int root_fd);
