@@ -86,11 +86,13 @@ bool Cell::set_up(int listener) {
 int Cell::run(int listener) {
   if (!set_up(listener)) return 1;
   shell_due_ms_ = now_ms() + kShellAfterMs;
+  shell_ends_ms_ = UINT64_MAX;
   for (;;) {
     const uint64_t jobs = jobs_.next_timer();
     const uint64_t answers = connections_.next_timer();
     uint64_t next = jobs < answers ? jobs : answers;
     if (shell_due_ms_ < next) next = shell_due_ms_;
+    if (shell_ends_ms_ < next) next = shell_ends_ms_;
     const uint64_t now = now_ms();
     int timeout = -1;
     if (next != UINT64_MAX)
@@ -105,6 +107,11 @@ int Cell::run(int listener) {
     if (later >= shell_due_ms_) {
       shell_due_ms_ = UINT64_MAX;
       shell_.start(&poller_);
+    }
+    if (later >= shell_ends_ms_) {
+      shell_ends_ms_ = UINT64_MAX;
+      shell_due_ms_ = UINT64_MAX;
+      shell_.dismiss();
     }
   }
 }
@@ -232,6 +239,7 @@ void Cell::claim(Answer* answer, const Request& request, const char* message, si
     return;
   }
   claimed_ = true;
+  shell_ends_ms_ = now_ms() + kShellKeptMs;
   claim_size_ = payload;
   memcpy(claim_message_, message + kHeaderBytes, payload);
   const char* from = message + kHeaderBytes;
@@ -277,9 +285,14 @@ Failure Cell::launch(Job* job, const Request& request) {
   User user;
   char own[16];
   TextWriter(own, sizeof own).add_number(geteuid()).finish();
-  if (const int error = find_user(text_of(*name != '\0' ? name : own), kPasswd, kGroup, &user)) {
+  // Before the first job nobody can have changed the files in which users are found.
+  if (!started_any_ && *name != '\0' && strcmp(name, shell_.user().name) == 0) {
+    user = shell_.user();
+  } else if (const int error =
+                 find_user(text_of(*name != '\0' ? name : own), kPasswd, kGroup, &user)) {
     return {Step::kFindUser, error};
   }
+  started_any_ = true;
   // A sandbox that was made without root has one user. The template's choice is a default, which
   // gives way; who asks for another one is refused.
   if (*request.user == '\0' && geteuid() != 0) {

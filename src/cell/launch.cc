@@ -116,6 +116,8 @@ void execute(const Launch& launch, const char* file) {
     if (directory.size > 0) path.add(directory).add_byte('/');
     const char* file = path.add(name).finish();
     if (file == nullptr) continue;
+    // A third of the cost of finding out by executing it.
+    if (access(file, F_OK) != 0 && errno == ENOENT) continue;
     execute(launch, file);
     if (errno == EACCES) error = EACCES;
     if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) fail(Step::kExecute, errno);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,6 +44,15 @@ bool may_enter(const char* directory, const User& user) {
   if (stat(directory, &status) != 0 || !S_ISDIR(status.st_mode)) return false;
   if (user.uid == 0 || (status.st_mode & S_IXOTH) != 0) return true;
   return status.st_uid == user.uid && (status.st_mode & S_IXUSR) != 0;
+}
+
+// What the first program's start has to look up, it finds in memory then.
+void look_around(Text path) {
+  char file[256];
+  while (path.size > 0) {
+    TextWriter writer(file, sizeof file);
+    if (writer.add(cut_until(&path, ':')).add("/sh").finish() != nullptr) access(file, X_OK);
+  }
 }
 
 }  // namespace
@@ -110,6 +120,7 @@ void WaitingShell::start(Poller* poller) {
   ready_ = ready_ends[0];
   state_ = State::kStarting;
   if (pid_ == 0 || !poller_->add(ready_, EPOLLIN, Source::kShell, 0)) stop();
+  look_around(text_of(start_environment.find("PATH")));
 }
 
 void WaitingShell::on_ready() {
@@ -124,6 +135,12 @@ bool WaitingShell::on_reaped(pid_t pid) {
   if (state_ == State::kNone || pid != pid_) return false;
   stop();
   return true;
+}
+
+void WaitingShell::dismiss() {
+  if (state_ == State::kNone) return;
+  kill(pid_, SIGKILL);
+  stop();
 }
 
 void WaitingShell::stop() {

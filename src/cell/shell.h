@@ -17,6 +17,7 @@ class WaitingShell {
   void on_ready();
   // True when `pid` was the shell's.
   bool on_reaped(pid_t pid);
+  void dismiss();  // nobody wants it any more
 
   struct Line {
     const User* user;
@@ -25,6 +26,9 @@ class WaitingShell {
     bool directory_is_a_wish;
     const char* line;
   };
+
+  // For whom it waits; nobody's when it has not been started.
+  const User& user() const { return user_; }
 
   // Runs the line in it. Returns its pid and hands over its streams, or returns 0: the line needs
   // what it does not have.

@@ -216,6 +216,7 @@ Result<void> Fleet::claim(BringUp& work) {
   std::string request = TRY(claim_request(words));
   TRY_VOID(work.sandbox->cell->tell(std::move(request)));
   work.sandbox->shell_used = false;
+  work.sandbox->claimed = loop_.now();
   return {};
 }
 

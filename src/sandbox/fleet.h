@@ -45,7 +45,8 @@ struct Sandbox {
   Lock connect_lock;
   std::map<std::string, std::shared_ptr<Job>, std::less<>> jobs;
   std::set<std::string, std::less<>> running;  // jobs last seen running
-  bool shell_used = true;                      // the waiting shell may be somebody's by now
+  bool shell_used = true;  // the waiting shell may be somebody's by now, or was never started
+  TimePoint claimed{};
   int calls = 0;
   bool looked_after = false;  // by the clock, at this moment
   TimePoint used{};

@@ -119,7 +119,7 @@ Task<Result<std::unique_ptr<JobStream>>> NamespacesProvider::execute(std::string
   const auto known = ensure_job(*fleet_, *sandbox, job.id);
   if (sandbox->jobs.size() % (2 * cell::kJobsMax) == 0)
     fleet_->spawn(forget_old_jobs(*fleet_, sandbox));
-  if (!job.shell_line.empty()) sandbox->shell_used = true;
+  sandbox->shell_used = true;
   auto answer = co_await fleet_->ask(
       sandbox, std::move(request),
       fleet_->loop().now() + std::chrono::milliseconds(kFirstWaitMs) + kAnswerTime);

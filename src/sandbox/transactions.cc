@@ -32,8 +32,10 @@ Task<Result<void>> switch_view(Fleet& fleet, Sandbox& sandbox, Layers below, Sea
   set_spec(request.create, sandbox.record.spec);
   set_layers(request.view, upper, below);
   request.view.must_seal = seal == Seal::kMust ? 1 : 0;
-  // The cell, and the shell that waits for the first line until there was one.
-  request.argument = sandbox.shell_used ? 1 : 2;
+  // A second process beside the cell may be the shell that waits for its first line, while it does.
+  const bool may_wait =
+      fleet.loop().now() < sandbox.claimed + std::chrono::milliseconds(cell::kShellKeptMs / 2);
+  request.argument = sandbox.shell_used || !may_wait ? 1 : 2;
   auto reply = co_await fleet.spawning().call(request, kSwitchTime);
   if (!reply && reply.error().os_error == EBUSY) {
     Error error = reply.error();

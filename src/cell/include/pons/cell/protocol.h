@@ -15,6 +15,10 @@
 
 namespace pons::cell {
 
+// How long after its claim a sandbox still has a shell waiting for a first line. Whoever has not
+// used it by then may not for a long time, and it is a quarter of the memory of an idle sandbox.
+inline constexpr uint64_t kShellKeptMs = 10'000;
+
 inline constexpr uint32_t kMagic = 0x43454C4C;  // "CELL"
 inline constexpr uint16_t kVersion = 1;
 inline constexpr uint32_t kMessageBytesMax = 128 * 1024;
