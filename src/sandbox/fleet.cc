@@ -66,9 +66,9 @@ Fleet::Fleet(linux::Loop& loop, spawner::Client& client, NamespacesSettings sett
     : loop_(loop),
       settings_(std::move(settings)),
       spawning_(loop, client),
-      pool_(loop, spawning_,
-            {.state_dir = settings_.state_dir,
-             .memory_bytes = settings_.pool_memory_bytes,
+      notes_(settings_.state_dir + "/sandboxes"),
+      pool_(loop, spawning_, notes_,
+            {.memory_bytes = settings_.pool_memory_bytes,
              .bounds = {.warm_min = settings_.warm_min, .warm_max = settings_.warm_max}}),
       templates_(settings_.state_dir + "/templates"),
       adopted_(loop),
@@ -145,9 +145,8 @@ Task<> Fleet::bring_up(BringUp work) {
     if (done) done = claim(work);
     if (!done && sandbox.record.warm) {
       // What was waiting is not well: a new one is.
-      take_down(std::exchange(sandbox.record.key, 0));
+      take_down(sandbox);
       sandbox.record.warm = false;
-      sandbox.note = {};
       work.below.emplace();
       done = co_await obtain(work);
       if (done) done = claim(work);
@@ -155,12 +154,12 @@ Task<> Fleet::bring_up(BringUp work) {
   }
   if (!done) {
     sandbox.failure = done.error();
-    if (sandbox.record.key != 0) take_down(sandbox.record.key);
+    take_down(sandbox);
     sandboxes_.erase(sandbox.record.id);
     sandbox.gone.set();
   } else if (sandbox.gone.is_set()) {
     sandbox.failure = no_such_sandbox(sandbox.record.id);
-    take_down(sandbox.record.key);
+    take_down(sandbox);
   } else {
     save(sandbox);
     timers_changed_.set();
@@ -168,9 +167,9 @@ Task<> Fleet::bring_up(BringUp work) {
   sandbox.ready.set();
 }
 
-void Fleet::take_down(std::uint64_t key) {
-  unlink(path_of(key).c_str());
-  spawning_.destroy_soon(key);
+void Fleet::take_down(Sandbox& sandbox) {
+  notes_.give_back(std::exchange(sandbox.note, {}));
+  if (sandbox.record.key != 0) spawning_.destroy_soon(std::exchange(sandbox.record.key, 0));
 }
 
 Task<Result<void>> Fleet::obtain(BringUp& work) {
@@ -320,15 +319,9 @@ bool Fleet::uses_template(std::string_view name) const {
 
 // ---- end
 
-Task<> Fleet::forget(std::string path) {
-  co_await loop_.next_round();
-  unlink(path.c_str());
-}
-
 void Fleet::remove(const std::shared_ptr<Sandbox>& sandbox) {
   sandboxes_.erase(sandbox->record.id);
-  // After everyone who waits has been answered; one that survives a crash names nobody.
-  tasks_.spawn(forget(path_of(sandbox->record.key)));
+  notes_.give_back(std::exchange(sandbox->note, {}));
   sandbox->gone.set();
   sandbox->cell = nullptr;
   for (auto& [name, job] : sandbox->jobs) job->finished.set();

@@ -103,8 +103,7 @@ class Fleet {
   Error condemn(const std::shared_ptr<Sandbox>& sandbox);
   void end(std::shared_ptr<Sandbox> sandbox, std::string reason);
   void save(Sandbox& sandbox);
-  Task<> forget(std::string path);
-  void take_down(std::uint64_t key);
+  void take_down(Sandbox& sandbox);
   Task<Result<std::vector<cell::JobState>>> list_cell_jobs(std::shared_ptr<Sandbox> sandbox);
 
   Known known() const;
@@ -140,8 +139,6 @@ class Fleet {
   Task<> adopt();
   Task<> sweep();
   Task<> adopt_one(Noted noted);
-  std::vector<Noted> load_records();
-  std::string path_of(std::uint64_t key) const;
   void remove(const std::shared_ptr<Sandbox>& sandbox);
 
   Task<> keep_time();
@@ -154,6 +151,7 @@ class Fleet {
   linux::Loop& loop_;
   NamespacesSettings settings_;
   Spawning spawning_;
+  Notes notes_;
   Pool pool_;
   TemplateStore templates_;
   std::map<std::string, std::shared_ptr<Sandbox>, std::less<>> sandboxes_;

@@ -1,6 +1,5 @@
 // How the fleet reaches its cells, and how a new warden finds those of an earlier one.
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -104,32 +103,15 @@ Task<Result<std::vector<cell::JobState>>> Fleet::list_cell_jobs(std::shared_ptr<
 
 // ---- files of record
 
-std::string Fleet::path_of(std::uint64_t key) const {
-  return Note::path(settings_.state_dir, key);
-}
-
 void Fleet::save(Sandbox& sandbox) {
   if (sandbox.gone.is_set()) return;
+  const auto write = [&]() -> Result<void> {
+    if (!sandbox.note) sandbox.note = TRY(notes_.take());
+    return sandbox.note.write(sandbox.record);
+  };
   // The sandbox works on; only a restart of the warden would not find it as it is.
-  if (const auto saved = sandbox.note.write(settings_.state_dir, sandbox.record); !saved)
+  if (const auto saved = write(); !saved)
     LOG_ERROR("cannot write down a sandbox", {"error", saved.error()});
-}
-
-std::vector<Noted> Fleet::load_records() {
-  std::vector<Noted> all;
-  std::error_code error;
-  for (const auto& file :
-       std::filesystem::directory_iterator(settings_.state_dir + "/sandboxes", error)) {
-    auto noted = Note::read(file.path());
-    if (noted && path_of(noted->record.key) == file.path()) {
-      all.push_back(std::move(*noted));
-      continue;
-    }
-    if (noted || noted.error().code != ErrorCode::kNotFound)  // else nobody had claimed it
-      LOG_WARN("a sandbox's file makes no sense", {"file", file.path().filename().string()});
-    unlink(file.path().c_str());
-  }
-  return all;
 }
 
 // ---- adoption
@@ -154,9 +136,9 @@ Task<> Fleet::adopt() {
   {
     linux::TaskGroup group(loop_);
     int begun = 0;
-    for (Noted& noted : load_records()) {
+    for (Noted& noted : notes_.load()) {
       if (left.erase(noted.record.key) == 0) {
-        unlink(path_of(noted.record.key).c_str());
+        notes_.give_back(std::move(noted.note));
         continue;
       }
       group.spawn(adopt_one(std::move(noted)));

@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "fake_host.h"
+#include "record.h"
 
 namespace pons::sandbox {
 namespace {
@@ -216,7 +217,7 @@ TEST_F(NamespacesTest, ARestartForgetsWhatIsGoneAndDestroysWhatNobodyKnows) {
   EXPECT_TRUE(must(provider_->list()).empty());
   pass();
   EXPECT_TRUE(host_.boxes.empty());
-  EXPECT_TRUE(std::filesystem::is_empty(settings_.state_dir + "/sandboxes"));
+  EXPECT_TRUE(Notes(settings_.state_dir + "/sandboxes").load().empty());
 }
 
 TEST_F(NamespacesTest, ALostConnectionIsMadeAgainAndTheJobGoesOn) {

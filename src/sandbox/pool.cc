@@ -1,7 +1,5 @@
 #include "pool.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "pons/base/log.h"
@@ -21,8 +19,13 @@ std::uint64_t key_of(const Pool::Entry& entry) {
 
 }  // namespace
 
-Pool::Pool(linux::Loop& loop, Spawning& spawning, PoolSettings settings)
-    : loop_(loop), spawning_(spawning), settings_(settings), changed_(loop), tasks_(loop) {}
+Pool::Pool(linux::Loop& loop, Spawning& spawning, Notes& notes, PoolSettings settings)
+    : loop_(loop),
+      spawning_(spawning),
+      notes_(notes),
+      settings_(settings),
+      changed_(loop),
+      tasks_(loop) {}
 
 void Pool::start(SandboxSpec always) {
   Queue& queue = ensure(always);
@@ -35,12 +38,12 @@ void Pool::stop() {
   tasks_.cancel_all();
   building_ = 0;
   for (Queue& queue : queues_)
-    for (const Entry& entry : queue.entries) discard(entry);
+    for (Entry& entry : queue.entries) discard(entry);
   queues_.clear();
 }
 
-void Pool::discard(const Entry& entry) {
-  unlink(Note::path(settings_.state_dir, entry.built.key).c_str());
+void Pool::discard(Entry& entry) {
+  notes_.give_back(std::move(entry.note));
   spawning_.destroy_soon(entry.built.key);
 }
 
@@ -56,7 +59,7 @@ Pool::Queue& Pool::ensure(const SandboxSpec& spec) {
     const auto oldest = std::ranges::max_element(queues_, {}, [&](const Queue& q) {
       return q.always ? Duration::min() : q.size.idle_time(loop_.now());
     });
-    for (const Entry& entry : oldest->entries) discard(entry);
+    for (Entry& entry : oldest->entries) discard(entry);
     queues_.erase(oldest);
   }
   queues_.push_back({.spec = spec});
@@ -91,7 +94,7 @@ void Pool::drain(const std::vector<spawner::Digest>& template_layers) {
       ++queue;
       continue;
     }
-    for (const Entry& entry : queue->entries) discard(entry);
+    for (Entry& entry : queue->entries) discard(entry);
     queue = queues_.erase(queue);
   }
 }
@@ -217,7 +220,7 @@ Task<> Pool::build_one(SandboxSpec spec) {
   } else {
     failures_ = 0;
     queue->size.built(SystemClock().now() - began);
-    auto note = Note::create(settings_.state_dir, built->key);
+    auto note = notes_.take();
     if (!note) LOG_ERROR("cannot write down a sandbox", {"error", note.error()});
     queue->entries.push_back({std::move(*built), spec, note ? std::move(*note) : Note()});
   }

@@ -13,7 +13,6 @@
 namespace pons::sandbox {
 
 struct PoolSettings {
-  std::string state_dir;
   std::uint64_t memory_bytes = 64ULL << 20;  // of all that wait ready together
   PoolBounds bounds;
 };
@@ -28,7 +27,7 @@ class Pool {
     Note note;  // still empty
   };
 
-  Pool(linux::Loop& loop, Spawning& spawning, PoolSettings settings);
+  Pool(linux::Loop& loop, Spawning& spawning, Notes& notes, PoolSettings settings);
 
   // Begins to build. `always`: the spec that is kept ready even when nobody asks.
   void start(SandboxSpec always);
@@ -70,7 +69,7 @@ class Pool {
   Queue* neediest();
   std::size_t target_of(const Queue& queue) const;
   bool has_room() const;
-  void discard(const Entry& entry);
+  void discard(Entry& entry);
   void shrink();
   Task<> keep_filled();
   Task<> build_one(SandboxSpec spec);
@@ -79,6 +78,7 @@ class Pool {
 
   linux::Loop& loop_;
   Spawning& spawning_;
+  Notes& notes_;
   PoolSettings settings_;
   std::list<Queue> queues_;
   int claims_ = 0;

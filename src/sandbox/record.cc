@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "limit_rules.h"
+#include "pons/base/log.h"
+#include "pons/base/text.h"
 #include "pons/sandbox/wire.h"
 #include "template_store.h"
 
@@ -140,6 +143,7 @@ Result<SandboxRecord> parse_record(const Json& json) {
 namespace {
 
 constexpr std::size_t kPlaceBytes = 1 << 20;
+constexpr std::size_t kFreeMax = 64;
 
 struct PlaceHeader {
   std::uint64_t number;  // the higher one is newer
@@ -159,8 +163,12 @@ struct Place {
   std::string text;
 };
 
-Place read_place(int file, int index) {
-  const off_t at = static_cast<off_t>(index) * static_cast<off_t>(kPlaceBytes);
+constexpr off_t offset_of(std::uint64_t place) {
+  return static_cast<off_t>(place) * static_cast<off_t>(kPlaceBytes);
+}
+
+Place read_place(int file, std::uint64_t index) {
+  const off_t at = offset_of(index);
   PlaceHeader header{};
   if (pread(file, &header, sizeof header, at) != sizeof header ||
       header.size > kPlaceBytes - sizeof header)
@@ -173,35 +181,7 @@ Place read_place(int file, int index) {
 
 }  // namespace
 
-std::string Note::path(const std::string& state_dir, std::uint64_t key) {
-  return fmt::format("{}/sandboxes/{:016x}", state_dir, key);
-}
-
-Result<Note> Note::create(const std::string& state_dir, std::uint64_t key) {
-  Note note;
-  note.file_ =
-      TRY(linux::open_file(path(state_dir, key), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
-  return note;
-}
-
-Result<Noted> Note::read(const std::string& path) {
-  const auto file = TRY(linux::open_file(path, O_RDONLY | O_NOFOLLOW));
-  Place newest = read_place(file.get(), 0);
-  if (Place other = read_place(file.get(), 1); other.number > newest.number)
-    newest = std::move(other);
-  if (newest.number == 0)
-    return make_error(ErrorCode::kNotFound, "read sandbox record", "nothing was written");
-  const Json json = TRY(parse_json(newest.text, {.bytes = kPlaceBytes}));
-  Noted noted{.record = TRY(parse_record(json)), .note = {}};
-  noted.note.number_ = newest.number;
-  return noted;
-}
-
-Result<void> Note::write(const std::string& state_dir, const SandboxRecord& record) {
-  if (!file_)
-    file_ =
-        TRY(linux::open_file(path(state_dir, record.key), O_WRONLY | O_CREAT | O_NOFOLLOW, 0600));
-  const linux::UniqueFd file = std::move(file_);
+Result<void> Note::write(const SandboxRecord& record) {
   const std::string text = dump_json(to_json(record));
   if (text.size() > kPlaceBytes - sizeof(PlaceHeader))
     return make_error(ErrorCode::kLimit, "write sandbox record", "it is too long");
@@ -209,10 +189,67 @@ Result<void> Note::write(const std::string& state_dir, const SandboxRecord& reco
   const PlaceHeader header{.number = number, .size = text.size(), .sum = sum_of(text)};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
   bytes += text;
-  const off_t at = static_cast<off_t>(number % 2) * static_cast<off_t>(kPlaceBytes);
-  if (pwrite(file.get(), bytes.data(), bytes.size(), at) != static_cast<ssize_t>(bytes.size()))
-    return os_error("write sandbox record", path(state_dir, record.key));
+  if (pwrite(file_.get(), bytes.data(), bytes.size(), offset_of(number % 2)) !=
+      static_cast<ssize_t>(bytes.size()))
+    return os_error("write sandbox record", name_);
   return {};
+}
+
+Result<Note> Notes::open(const std::string& name, int more_flags) const {
+  auto file = TRY(linux::open_file(fmt::format("{}/{}", directory_, name),
+                                   O_RDWR | O_NOFOLLOW | more_flags, 0600));
+  return Note(name, std::move(file));
+}
+
+std::vector<Noted> Notes::load() {
+  std::vector<Noted> all;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
+    const std::string name = entry.path().filename();
+    const auto number = parse_decimal(name);
+    auto note = number ? open(name, 0) : Result<Note>(os_error("open note", name, EINVAL));
+    if (!note) {
+      LOG_WARN("a file of record makes no sense", {"file", name});
+      unlink(entry.path().c_str());
+      continue;
+    }
+    next_name_ = std::max(next_name_, *number + 1);
+    Place newest = read_place(note->file_.get(), 0);
+    if (Place other = read_place(note->file_.get(), 1); other.number > newest.number)
+      newest = std::move(other);
+    note->number_ = newest.number;
+    const auto json = parse_json(newest.text, {.bytes = kPlaceBytes});
+    auto record = json ? parse_record(*json) : Result<SandboxRecord>(json.error());
+    if (record) {
+      all.push_back({.record = std::move(*record), .note = std::move(*note)});
+      continue;
+    }
+    if (newest.number != 0) LOG_WARN("a file of record makes no sense", {"file", name});
+    give_back(std::move(*note));
+  }
+  return all;
+}
+
+Result<Note> Notes::take() {
+  if (free_.empty()) return open(std::to_string(next_name_++), O_CREAT | O_EXCL);
+  Note note = std::move(free_.back());
+  free_.pop_back();
+  return note;
+}
+
+void Notes::give_back(Note note) {
+  if (!note) return;
+  const PlaceHeader nothing{};
+  bool empty = true;
+  for (const std::uint64_t place : {0, 1})
+    empty =
+        pwrite(note.file_.get(), &nothing, sizeof nothing, offset_of(place)) == sizeof nothing &&
+        empty;
+  note.number_ = 0;
+  if (empty && free_.size() < kFreeMax)
+    free_.push_back(std::move(note));
+  else
+    unlink(fmt::format("{}/{}", directory_, note.name_).c_str());
 }
 
 }  // namespace pons::sandbox

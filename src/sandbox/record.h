@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "layer_view.h"
 #include "pons/base/json.h"
@@ -38,28 +39,43 @@ Json to_json(const SandboxRecord& record);
 // kInvalid unless everything is there and makes sense.
 Result<SandboxRecord> parse_record(const Json& json);
 
-// The file of record of a sandbox: two places, written in turn, of which the newer whole one
-// counts. Replacing a file would make the kernel write it to disk at once, and a record must only
-// outlive the warden. It is made, empty, before anybody claims the sandbox: at that moment making a
-// file would be most of the work.
+// A file of record: two places, written in turn, of which the newer whole one counts. Replacing a
+// file would make the kernel write it to disk at once, and a record must only outlive the warden.
 class Note {
  public:
-  static std::string path(const std::string& state_dir, std::uint64_t key);
-  static Result<Note> create(const std::string& state_dir, std::uint64_t key);
-  // What stands in a file; kNotFound in one that was never written.
-  static Result<struct Noted> read(const std::string& path);
-
-  // After the first time its file is opened again for each.
-  Result<void> write(const std::string& state_dir, const SandboxRecord& record);
+  Note() = default;
+  explicit operator bool() const { return static_cast<bool>(file_); }
+  Result<void> write(const SandboxRecord& record);
 
  private:
+  friend class Notes;
+  Note(std::string name, linux::UniqueFd file) : name_(std::move(name)), file_(std::move(file)) {}
+  std::string name_;
   linux::UniqueFd file_;
-  std::uint64_t number_ = 0;  // of the last one
+  std::uint64_t number_ = 0;  // of the last record written
 };
 
 struct Noted {
   SandboxRecord record;
   Note note;
+};
+
+// The files of record in a directory. They serve again: making and removing files is dear when
+// sandboxes come and go by the hundred.
+class Notes {
+ public:
+  explicit Notes(std::string directory) : directory_(std::move(directory)) {}
+
+  // What a former warden left. Files in which nothing stands wait for use.
+  std::vector<Noted> load();
+  Result<Note> take();
+  void give_back(Note note);  // what stands in it is forgotten
+
+ private:
+  Result<Note> open(const std::string& name, int more_flags) const;
+  std::string directory_;
+  std::uint64_t next_name_ = 0;
+  std::vector<Note> free_;
 };
 
 }  // namespace pons::sandbox

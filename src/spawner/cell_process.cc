@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "pons/base/check.h"
@@ -169,7 +171,11 @@ Result<void> set_process_limits(const CellStart& start) {
 
 // Everything but 0, 1, 2 and the listener is gone after exec.
 Result<void> place_descriptors(const CellStart& start) {
-  if (unshare(CLONE_FILES) != 0) return os_error("leave descriptor table");
+  // Leaves the spawner's table with its lowest descriptors only. A copy of all of it would be as
+  // long as there are sandboxes, and would stay with the cell.
+  const int last = std::max({start.listener, start.null_device, start.program});
+  if (close_range(static_cast<unsigned>(last) + 1, ~0U, CLOSE_RANGE_UNSHARE) != 0)
+    return os_error("leave descriptor table");
   const UniqueFd program = TRY(linux::duplicate(start.program));
   const int listener = fcntl(start.listener, F_DUPFD_CLOEXEC, 16);
   const int null = fcntl(start.null_device, F_DUPFD_CLOEXEC, 16);

@@ -23,8 +23,9 @@ struct CellStart {
   bool allow_setuid = false;
   std::uint64_t shared_memory_bytes = 0;
   std::uint64_t processes_max = 0;  // where no control group counts them; 0: unlimited
-  int listener = -1;                // becomes descriptor 3
-  int program = -1;                 // the cell's executable
+  // These three have low numbers: the cell gets a table that ends with the highest of them.
+  int listener = -1;  // becomes descriptor 3
+  int program = -1;   // the cell's executable
   int null_device = -1;
   int home_net_namespace = -1;
   bool die_with_spawner = false;  // where nothing else would find it later

@@ -67,7 +67,8 @@ class Holder {  // a process that does nothing but be in a namespace
 Result<UniqueFd> create_user_namespace(const linux::IdMap& map) {
   linux::Pipe visible = TRY(linux::create_pipe());
   const pid_t parent = getpid();
-  const long pid = syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, nullptr, nullptr, nullptr, 0);
+  const long pid =
+      syscall(SYS_clone, CLONE_NEWUSER | CLONE_FILES | SIGCHLD, nullptr, nullptr, nullptr, 0);
   if (pid < 0) return os_error("create user namespace");
   if (pid == 0) {
     // Nobody else would ever end it.

@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 
 #include "disk_image.h"
+#include "pons/base/check.h"
 #include "pons/base/id.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
@@ -153,6 +154,7 @@ Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper, Privileges privileges
   all.filter_with_nesting_ = TRY(sandbox_filter(NestedUserNamespaces::kAllowed));
   all.program_ = TRY(load_cell());
   all.null_device_ = TRY(linux::open_file("/dev/null", O_RDWR));
+  all.listener_place_ = TRY(linux::duplicate(all.null_device_.get()));
   all.find_control_groups();
   if (!linux::can_create_ext4_images())
     LOG_WARN("no sandbox can have a disk: mkfs.ext4 is missing; install the package e2fsprogs");
@@ -431,7 +433,12 @@ Outcome<UniqueFd> Sandboxes::create_sandbox(const Request& request) {
       request.create.template_layer_count == 0)
     return failure(Step::kLimits, EINVAL);
   const UniqueFd listener = STEP(Step::kSocket, listen_for_warden(request.sandbox));
-  auto built = build(request, listener.get());
+  struct Place {
+    int place, empty;
+    ~Place() { CHECK(dup3(empty, place, O_CLOEXEC) == place); }
+  } const place{listener_place_.get(), null_device_.get()};
+  if (dup3(listener.get(), place.place, O_CLOEXEC) < 0) return failure(Step::kSocket, errno);
+  auto built = build(request, place.place);
   if (!built) {
     unlink(socket_path(request.sandbox).c_str());
     return std::unexpected(built.error());

@@ -93,6 +93,7 @@ class Sandboxes {
   std::optional<linux::SeccompFilter> filter_with_nesting_;
   linux::UniqueFd program_;
   linux::UniqueFd null_device_;
+  linux::UniqueFd listener_place_;  // a low number; a listener stands there while its cell starts
   std::string layer_directory_ = "layers";
   std::map<std::uint64_t, Sandbox> sandboxes_;
 };

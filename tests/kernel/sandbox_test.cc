@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 
 #include "layer_tree.h"
 #include "pons/linux/fd.h"
@@ -339,6 +340,35 @@ int ended_sandbox() {
 
 TEST(SandboxEndTest, LeavesNoDescriptorMountOrSocket) {
   EXPECT_EQ(in_forked_child(ended_sandbox), 0);
+}
+
+// What a sandbox can read of its network says nothing about the one that had it before.
+int networks() {
+  SandboxHost host;
+  std::uint64_t key = kKey;
+  const auto traces_after = [&](const std::string& use) -> std::string {
+    const auto cell = host.create(++key);
+    if (!cell) return "cannot create";
+    const std::string before =
+        shell(*cell, "cd /proc/net; cat dev snmp netstat snmp6; readlink /proc/self/ns/net");
+    shell(*cell, use);
+    host.destroy(key);
+    return before;
+  };
+  const std::string clean = traces_after("true");
+  const char* const uses[] = {
+      "perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => \"127.0.0.1:9\")'",
+      "perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => \"192.0.2.1:9\")'", "true"};
+  std::set<std::string> seen;
+  for (int round = 0; round < 18; ++round) seen.insert(traces_after(uses[round % 3]));
+  const auto counters = [](const std::string& text) { return text.substr(0, text.rfind("net:")); };
+  for (const std::string& text : seen) SAME(counters(text), counters(clean));
+  REQUIRE(seen.contains(clean));  // and one that left no trace did serve again
+  return 0;
+}
+
+TEST(SandboxEndTest, ANetworkServesAgainOnlyWhenItWasNeverUsed) {
+  EXPECT_EQ(in_forked_child(networks), 0);
 }
 
 int frozen_sandbox() {
