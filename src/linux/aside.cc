@@ -111,46 +111,56 @@ Result<void> run_aside(const std::function<Result<void>()>& work) {
 
 namespace {
 
-// Without errno: from here on the caller runs too, with the same memory.
-long call_kernel(long number, long first, long second, long third = 0) {
+// Without errno, which is the same for both: while one of them runs on, the other must not write
+// it.
+long call_kernel(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0) {
 #if defined(__x86_64__)
+  register long r10 asm("r10") = d;
+  register long r8 asm("r8") = e;
   long result = number;
   asm volatile("syscall"
                : "+a"(result)
-               : "D"(first), "S"(second), "d"(third)
+               : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
                : "rcx", "r11", "memory");
   return result;
 #elif defined(__aarch64__)
   register long x8 asm("x8") = number;
-  register long x0 asm("x0") = first;
-  register long x1 asm("x1") = second;
-  register long x2 asm("x2") = third;
-  asm volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+  register long x0 asm("x0") = a;
+  register long x1 asm("x1") = b;
+  register long x2 asm("x2") = c;
+  register long x3 asm("x3") = d;
+  register long x4 asm("x4") = e;
+  asm volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
   return x0;
 #endif
 }
 
+template <class T>
+long address(const T* object) {
+  return static_cast<long>(reinterpret_cast<std::uintptr_t>(object));
+}
+
 struct Departure {
-  const std::function<Result<void>()>* work;
-  Result<void> outcome;
+  const std::function<Result<AtEnd>()>* work;
+  Result<AtEnd> outcome = AtEnd::kNothing;
   std::atomic<int> is_done;
 };
 
 [[noreturn]] void depart(void* argument) {
   auto& departure = *static_cast<Departure*>(argument);
   departure.outcome = (*departure.work)();
-  const bool failed = !departure.outcome;
+  const bool unmount = departure.outcome && *departure.outcome == AtEnd::kUnmount;
   departure.is_done.store(1, std::memory_order_release);
-  // `departure` belongs to the caller, who may be gone: its address is all that is used.
-  call_kernel(SYS_futex, reinterpret_cast<long>(&departure.is_done), FUTEX_WAKE_PRIVATE, 1);
+  // From here on the caller runs too, with the same memory.
+  call_kernel(SYS_futex, address(&departure.is_done), FUTEX_WAKE_PRIVATE, 1);
   static constexpr char kHere[] = ".";
-  if (!failed) call_kernel(SYS_umount2, reinterpret_cast<long>(kHere), MNT_DETACH);
-  for (;;) call_kernel(SYS_exit, 0, 0);
+  if (unmount) call_kernel(SYS_umount2, address(kHere), MNT_DETACH);
+  for (;;) call_kernel(SYS_exit);
 }
 
 }  // namespace
 
-Result<void> run_aside_and_unmount(const std::function<Result<void>()>& work) {
+Result<void> run_aside_and_unmount(const std::function<Result<AtEnd>()>& work) {
   static char* const kStack = make_stack();
   static pid_t departed = 0;
   const auto wait_for = [](pid_t pid) {
@@ -170,17 +180,20 @@ Result<void> run_aside_and_unmount(const std::function<Result<void>()>& work) {
   arguments.stack_size = kStackBytes;
   const long pid = clone_onto_stack(arguments, depart, &departure);
   if (pid < 0) return os_error("clone process", {}, static_cast<int>(-pid));
-  constexpr timespec kLookAgain{.tv_sec = 0, .tv_nsec = 50'000'000};
+  static constexpr timespec kLookAgain{.tv_sec = 0, .tv_nsec = 50'000'000};
   while (departure.is_done.load(std::memory_order_acquire) == 0) {
-    syscall(SYS_futex, &departure.is_done, FUTEX_WAIT_PRIVATE, 0, &kLookAgain, nullptr, 0);
+    call_kernel(SYS_futex, address(&departure.is_done), FUTEX_WAIT_PRIVATE, 0,
+                address(&kLookAgain));
     siginfo_t info{};
     if (departure.is_done.load(std::memory_order_acquire) == 0 &&
-        waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        call_kernel(SYS_waitid, P_PID, pid, address(&info), WEXITED | WNOHANG | WNOWAIT) == 0 &&
         info.si_pid != 0)
       break;
   }
   departed = static_cast<pid_t>(pid);
-  return std::exchange(departure.outcome, Result<void>());
+  const auto outcome = std::exchange(departure.outcome, AtEnd::kNothing);
+  if (!outcome) return outcome.error();
+  return {};
 }
 
 }  // namespace pons::linux

@@ -47,7 +47,7 @@ Result<void> cut_bounding_set(CapabilitySet keep) {
     if ((keep & capability(number)) != 0 || prctl(PR_CAPBSET_DROP, number, 0, 0, 0) == 0) continue;
     const int error = errno;
     if (error == EINVAL) return {};  // past the last one that this kernel knows
-    if (prctl(PR_CAPBSET_READ, number, 0, 0, 0) == 0) continue;
+    if (prctl(PR_CAPBSET_READ, number, 0, 0, 0) <= 0) continue;  // not held, or not known
     if (error == EPERM && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return {};
     return os_error("cut capability bounding set",
                     fmt::format("capability {}; set no_new_privs first", number), error);

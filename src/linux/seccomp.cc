@@ -55,6 +55,9 @@ Result<void> require_meaning(const SyscallRule& rule) {
   if (rule.number < 0 || static_cast<std::uint32_t>(rule.number) >= kFirstForeignNumber)
     return make_error(ErrorCode::kInvalid, "compile seccomp filter",
                       fmt::format("{} is not a system call", rule.number));
+  if (rule.arguments.size() > 6)
+    return make_error(ErrorCode::kInvalid, "compile seccomp filter",
+                      "a call has six arguments, and a rule at most as many conditions");
   for (const ArgumentRule& condition : rule.arguments)
     if (condition.argument > 5)
       return make_error(ErrorCode::kInvalid, "compile seccomp filter", "arguments are 0 to 5");
@@ -134,6 +137,8 @@ Result<Program> compile(const Endings& endings, std::uint32_t otherwise) {
   }
   add(next, {verdict(otherwise)});
   branches.push_back({kFirstForeignNumber, foreign});
+  // What a tracer leaves of a call that it has skipped: no call at all.
+  branches.push_back({~0U, {verdict(otherwise)}});
 
   Program program = {load(offsetof(seccomp_data, arch)),
                      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0), foreign.front(),

@@ -134,10 +134,9 @@ TEST(SeccompFilter, DecidesAsTheLibraryDoes) {
       data.nr = static_cast<int>(below(500));
       if (below(50) == 0) data.nr |= 0x4000'0000;
       if (below(100) == 0) data.nr = -1 - data.nr;
+      if (below(100) == 0) data.nr = -1;  // what a tracer leaves of a call that it skips
       data.arch = below(100) == 0 ? AUDIT_ARCH_I386 : AUDIT_ARCH_X86_64;
       for (auto& argument : data.args) argument = any_value();
-      // The number -1 is what a tracer leaves of a call that it skips: the library lets it pass.
-      if (data.nr == -1) continue;
       ASSERT_EQ(run(ours->program(), data), run(theirs, data))
           << "round " << round << " call " << data.nr << " of " << data.arch;
     }
@@ -169,6 +168,8 @@ TEST(SeccompFilter, TheSameCallMayHaveAlternativesAndRepetitions) {
 
 TEST(SeccompFilter, RefusesWhatItCannotMean) {
   const SyscallRule read_only[] = {{SYS_read}};
+  const SyscallRule many_conditions[] = {{SYS_socket, std::vector<ArgumentRule>(7)}};
+  EXPECT_FALSE(SeccompFilter::allow_list(many_conditions));
   const SyscallRule bad_argument[] = {{SYS_socket, {{.argument = 6}}}};
   const SyscallRule bad_number[] = {{-1}};
   const std::pair<int, int> contradiction[] = {{SYS_read, ENOSYS}};

@@ -75,6 +75,7 @@ Task<Result<std::unique_ptr<BuiltinJob>>> BuiltinJob::start(Fleet& fleet, Call c
   start.numbers.wait_ms = words.has_input ? 0 : kFirstWaitMs;
   CO_TRY(auto request, start_request(start));
   const std::shared_ptr<Sandbox> sandbox = call.sandbox();
+  sandbox->shell_used = true;  // it may never have been started now
   CO_TRY(const auto answer, co_await fleet.ask(sandbox, std::move(request),
                                                fleet.loop().now() + std::chrono::seconds(10)));
   if (answer.status != cell::Status::kDone) co_return cell_error(answer, start.job);

@@ -103,6 +103,7 @@ Result<std::shared_ptr<Sandbox>> Fleet::enlist(const CreateRequest& request,
                        .spec = std::move(*spec),
                        .limits = request.limits,
                        .labels = request.labels,
+                       .ephemeral = request.ephemeral,
                        .created_unix_ms = unix_ms()};
   auto sandbox = std::make_shared<Sandbox>(loop_, std::move(record));
   sandbox->used = loop_.now();
@@ -121,6 +122,9 @@ Task<Result<SandboxInfo>> Fleet::create(CreateRequest request, std::optional<Lay
   std::shared_ptr<Sandbox> sandbox;
   if (const auto found = sandboxes_.find(request.id); found != sandboxes_.end()) {
     sandbox = found->second;
+    if (request.must_be_new)
+      co_return make_error(ErrorCode::kConflict, "create sandbox",
+                           fmt::format("\"{}\" is there already", request.id));
     if (sandbox->record.template_name != request.template_name)
       co_return make_error(ErrorCode::kConflict, "create sandbox",
                            fmt::format("\"{}\" is there already, of another template", request.id));
@@ -155,7 +159,9 @@ Task<> Fleet::bring_up(BringUp work) {
   if (!done) {
     sandbox.failure = done.error();
     take_down(sandbox);
-    sandboxes_.erase(sandbox.record.id);
+    // Unless it was given up meanwhile and its id is another's.
+    const auto entry = sandboxes_.find(sandbox.record.id);
+    if (entry != sandboxes_.end() && entry->second == work.sandbox) sandboxes_.erase(entry);
     sandbox.gone.set();
   } else if (sandbox.gone.is_set()) {
     sandbox.failure = no_such_sandbox(sandbox.record.id);

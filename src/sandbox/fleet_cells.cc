@@ -60,6 +60,11 @@ Task<Result<CellClient::Answer>> Fleet::ask(std::shared_ptr<Sandbox> sandbox, st
       co_return ended_error(*sandbox);
     }
     auto answer = co_await (*cell)->call(request, deadline);
+    if (answer && answer->status == cell::Status::kNotClaimed) {
+      // A warden that was killed had answered its caller and not yet told the cell.
+      end(sandbox, "it was lost on its way to you; create another");
+      co_return ended_error(*sandbox);
+    }
     if (answer) co_return std::move(answer);
     if (sandbox->gone.is_set()) co_return ended_error(*sandbox);
     if ((*cell)->health() == CellClient::Health::kGarbage) co_return condemn(sandbox);
@@ -136,8 +141,12 @@ Task<> Fleet::adopt() {
   {
     linux::TaskGroup group(loop_);
     int begun = 0;
-    for (Noted& noted : notes_.load()) {
-      if (left.erase(noted.record.key) == 0) {
+    std::vector<Noted> all = notes_.load();
+    // The newest first: of two with the same id the older was being ended.
+    std::ranges::sort(all, std::greater(), [](const Noted& n) { return n.record.created_unix_ms; });
+    for (Noted& noted : all) {
+      if (noted.record.ephemeral || sandboxes_.contains(noted.record.id) ||
+          left.erase(noted.record.key) == 0) {
         notes_.give_back(std::move(noted.note));
         continue;
       }

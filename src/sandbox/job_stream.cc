@@ -80,11 +80,9 @@ Error cell_error(const CellClient::Answer& answer, std::string_view job) {
       if (error.code == ErrorCode::kNotFound) error.code = ErrorCode::kInvalid;
       return error;
     }
-    case cell::Status::kNotClaimed:
-      return make_error(ErrorCode::kUnavailable, "use sandbox",
-                        "it was lost on its way to you; create another");
     case cell::Status::kDone:
     case cell::Status::kBadRequest:
+    case cell::Status::kNotClaimed:
     case cell::Status::kOtherClaim:
       break;
   }

@@ -9,7 +9,7 @@ namespace pons::sandbox {
 namespace {
 
 constexpr std::size_t kQueuesMax = 16;
-constexpr Duration kPingTime = std::chrono::milliseconds(500);
+constexpr Duration kPingTime = std::chrono::seconds(10);
 constexpr Duration kForgottenAfter = std::chrono::minutes(10);
 constexpr Duration kLookAgain = std::chrono::seconds(5);
 

@@ -97,6 +97,7 @@ Result<SandboxRecord> read(const Json& json) {
   record.spec = TRY(spec_of(json.at("spec")));
   record.limits = TRY(from_json<Limits>(json.at("limits")));
   record.labels = json.at("labels").get<std::map<std::string, std::string>>();
+  record.ephemeral = json.at("ephemeral").get<bool>();
   record.warm = json.at("warm").get<bool>();
   record.created_unix_ms = json.at("created_unix_ms").get<std::int64_t>();
   record.paused = json.at("paused").get<bool>();
@@ -122,6 +123,7 @@ Json to_json(const SandboxRecord& record) {
           {"spec", spec_json(record.spec)},
           {"limits", to_json(record.limits)},
           {"labels", record.labels},
+          {"ephemeral", record.ephemeral},
           {"warm", record.warm},
           {"created_unix_ms", record.created_unix_ms},
           {"paused", record.paused},
@@ -185,13 +187,14 @@ Result<void> Note::write(const SandboxRecord& record) {
   const std::string text = dump_json(to_json(record));
   if (text.size() > kPlaceBytes - sizeof(PlaceHeader))
     return make_error(ErrorCode::kLimit, "write sandbox record", "it is too long");
-  const std::uint64_t number = ++number_;
+  const std::uint64_t number = number_ + 1;
   const PlaceHeader header{.number = number, .size = text.size(), .sum = sum_of(text)};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
   bytes += text;
   if (pwrite(file_.get(), bytes.data(), bytes.size(), offset_of(number % 2)) !=
       static_cast<ssize_t>(bytes.size()))
     return os_error("write sandbox record", name_);
+  number_ = number;  // and not before: the other place holds the only good one
   return {};
 }
 
@@ -241,7 +244,8 @@ void Notes::give_back(Note note) {
   if (!note) return;
   const PlaceHeader nothing{};
   bool empty = true;
-  for (const std::uint64_t place : {0, 1})
+  // The older one first: it must never count again.
+  for (const std::uint64_t place : {(note.number_ + 1) % 2, note.number_ % 2})
     empty =
         pwrite(note.file_.get(), &nothing, sizeof nothing, offset_of(place)) == sizeof nothing &&
         empty;

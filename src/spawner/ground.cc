@@ -25,10 +25,6 @@ using linux::NamespaceKind;
 using linux::UniqueFd;
 
 constexpr std::size_t kPreparedMax = 8;
-// Every counter a sandbox can read of its network.
-constexpr const char* kTraces[] = {"self/net/dev", "self/net/snmp", "self/net/netstat",
-                                   "self/net/snmp6"};
-constexpr std::size_t kTraceBytesMax = 64 * 1024;
 
 Result<void> bring_loopback_up() {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -107,38 +103,17 @@ Result<UniqueFd> Grounds::make_net_namespace() {
       openat(processes_.get(), "sys/net/ipv4/ip_unprivileged_port_start", O_WRONLY | O_CLOEXEC));
   if (!port) return os_error("open network settings");
   TRY_VOID(linux::write_all(port.get(), "0"));
-  if (no_traces_.empty()) no_traces_ = TRY(read_traces());
   return made;
 }
 
-// In the network namespace that this process is in.
-Result<std::string> Grounds::read_traces() const {
-  std::string all;
-  for (const char* name : kTraces) {
-    const UniqueFd file(openat(processes_.get(), name, O_RDONLY | O_CLOEXEC));
-    if (!file && errno == ENOENT) continue;  // a kernel without IPv6
-    if (!file) return os_error("read network counters", name);
-    all += TRY(linux::read_all(file.get(), kTraceBytesMax));
-  }
-  return all;
-}
-
-bool Grounds::has_no_trace(const Ground& ground) const {
-  if (no_traces_.empty() || setns(ground.net_namespace.get(), CLONE_NEWNET) != 0) return false;
-  const ComeHome come_home{home_};
-  const auto traces = read_traces();
-  return traces && *traces == no_traces_;
-}
-
 void Grounds::recycle(Ground ground) {
-  if (prepared_.size() < kPreparedMax && ground.user_namespace && ground.net_namespace &&
-      has_no_trace(ground))
-    prepared_.push_back(std::move(ground));
-  else
-    release(ground.slot);
+  if (!ground.user_namespace || prepared_.size() + rested_.size() >= kPreparedMax)
+    return release(ground.slot);
+  ground.net_namespace.reset();
+  rested_.push_back(std::move(ground));
 }
 
-Result<Ground> Grounds::make_one() {
+Result<Ground> Grounds::make_users() {
   if (used_.size() >= kSlotCount)
     return make_error(ErrorCode::kLimit, "find user ids", "every range of user ids is in use");
   while (used_.contains(next_slot_)) next_slot_ = (next_slot_ + 1) % kSlotCount;
@@ -148,10 +123,18 @@ Result<Ground> Grounds::make_one() {
       privileges_ == Privileges::kHostRoot
           ? linux::IdMap{.inside = 0, .outside = first_id_of(ground.slot), .count = kIdsPerSandbox}
           : linux::IdMap{.inside = kOnlyUser, .outside = 0, .count = 1}));
-  ground.net_namespace = TRY(make_net_namespace());
   used_.insert(ground.slot);
   // The next range and not the lowest free one: what a dead sandbox left behind meets its ids late.
   next_slot_ = (next_slot_ + 1) % kSlotCount;
+  return ground;
+}
+
+Result<Ground> Grounds::make_one() {
+  auto network = TRY(make_net_namespace());
+  if (rested_.empty()) rested_.push_back(TRY(make_users()));
+  Ground ground = std::move(rested_.back());
+  rested_.pop_back();
+  ground.net_namespace = std::move(network);
   return ground;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <set>
-#include <string>
+#include <vector>
 
 #include "pons/base/result.h"
 #include "pons/linux/fd.h"
@@ -48,9 +48,9 @@ class Grounds {
   // Makes one for later unless there are enough; false when there was nothing to do.
   Result<bool> prepare_one();
   void release(std::uint32_t slot) { used_.erase(slot); }
-  // Of a sandbox that has ended to the last process. It serves the next one when nothing of the
-  // former can be told from it, which is so when it never sent a packet nor tried to: nobody inside
-  // has power over either namespace, so there is nothing else to find there.
+  // Of a sandbox that has ended to the last process: its ids and its user namespace serve again.
+  // Nobody inside has power over that one, and all the files its ids owned are gone. The network
+  // namespace is the sandbox's own: too much of its former user could be read from it.
   void recycle(Ground ground);
   void reserve(std::uint32_t slot) { used_.insert(slot); }  // of a sandbox found alive
 
@@ -62,16 +62,15 @@ class Grounds {
       : privileges_(privileges), home_(std::move(home)), processes_(std::move(processes)) {}
   Result<Ground> make_one();
   Result<linux::UniqueFd> make_net_namespace();
-  Result<std::string> read_traces() const;
-  bool has_no_trace(const Ground& ground) const;
+  Result<Ground> make_users();
 
   Privileges privileges_;
   linux::NamespaceFd home_;
   linux::UniqueFd processes_;  // a /proc with writable settings, seen by nobody else
-  std::string no_traces_;      // what a network namespace counts in which nothing ever happened
   std::set<std::uint32_t> used_;
   std::uint32_t next_slot_ = 0;
   std::deque<Ground> prepared_;
+  std::vector<Ground> rested_;  // without a network namespace
 };
 
 }  // namespace pons::spawner

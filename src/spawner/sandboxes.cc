@@ -464,9 +464,10 @@ Outcome<> Sandboxes::switch_view(const Request& request) {
   const auto sources = sources_of(sandbox, request.create);
   auto view = PASS(build_view(request.view, sources, (request.create.flags & kAllowSudo) != 0));
   struct Thaw {
-    linux::Cgroup* group = nullptr;
+    Sandbox* sandbox = nullptr;
     ~Thaw() {
-      if (group != nullptr) (void)group->thaw();
+      // Still frozen it could not even be killed, so that has to be known.
+      if (sandbox != nullptr) sandbox->frozen = !sandbox->cgroup->thaw();
     }
   } thaw_after;
   // The cell and the shell it keeps waiting do not mind a moment between two views.
@@ -474,7 +475,7 @@ Outcome<> Sandboxes::switch_view(const Request& request) {
   if (sandbox.cgroup && !sandbox.frozen &&
       sandbox.cgroup->process_count().value_or(waiting + 1) > waiting) {
     STEP_VOID(Step::kFreeze, sandbox.cgroup->freeze());
-    thaw_after.group = &*sandbox.cgroup;
+    thaw_after.sandbox = &sandbox;
   }
   return spawner::switch_view(sandbox.mount_namespace.get(), std::move(view),
                               request.view.must_seal != 0 ? Seal::kRequired : Seal::kIfPossible,

@@ -58,7 +58,7 @@ class Sandboxes {
   // calls bury().
   std::optional<Sandbox> condemn(std::uint64_t key);
   void bury(Sandbox sandbox);
-  void finish_burials() { undertaker_.finish(); }  // none can follow
+  void finish_burials() { undertaker_.finish(std::chrono::seconds(3)); }  // none can follow
 
   const Sandbox* find(std::uint64_t key) const;
   std::vector<std::uint64_t> keys_after(std::uint64_t key, std::size_t count_max) const;

@@ -66,6 +66,13 @@ Result<void> StagedTrees::build_dev(int root) const {
   return {};
 }
 
+// Where switch_view puts an old root until it is gone. Nobody in a sandbox can go there: as on
+// every host, this directory is the host's root's alone.
+Result<void> StagedTrees::build_attic(int root) const {
+  if (mkdirat(root, "sys/kernel/debug", 0700) != 0) return os_error("stage tree", "attic");
+  return make_directory(root, "sys/kernel/debug/root");
+}
+
 Result<void> StagedTrees::build_sys(int root) const {
   for (const char* path : kSysDirectories) TRY_VOID(make_directory(root, path));
   for (const char* path : {"sys/devices/system/cpu", "sys/devices/system/node"}) {
@@ -107,6 +114,7 @@ Result<StagedTrees> StagedTrees::build(const std::string& directory, Privileges 
   TRY_VOID(std::move(stage).attach(AT_FDCWD, directory));
   TRY_VOID(trees.build_dev(root.get()));
   TRY_VOID(trees.build_sys(root.get()));
+  if (privileges == Privileges::kHostRoot) TRY_VOID(trees.build_attic(root.get()));
   TRY_VOID(make_file(root.get(), "blank"));
   TRY_VOID(trees.build_host(root.get(), privileges));
   mount_attr sealed{};

@@ -36,6 +36,7 @@ class StagedTrees {
   explicit StagedTrees(std::string directory) : directory_(std::move(directory)) {}
   Result<void> build_dev(int root) const;
   Result<void> build_sys(int root) const;
+  Result<void> build_attic(int root) const;
   Result<void> build_host(int root, Privileges privileges);
 
   Result<void> build_bare_namespace();

@@ -90,9 +90,11 @@ Result<void> move_all(const std::vector<Mounted>& mounts, int to) {
   return {};
 }
 
+enum class OldRoot : std::uint8_t { kGone, kInAttic };
+
 // Runs in the sandbox's mount namespace. Every path is relative to a descriptor: names there belong
 // to the sandbox.
-Outcome<> switch_inside(linux::DetachedMount view, Seal seal, SealScope scope) {
+Outcome<OldRoot> switch_inside(linux::DetachedMount view, Seal seal, SealScope scope) {
   const UniqueFd old_root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!old_root) return failed(Step::kSwitch, os_error("open root"));
   const auto sealed = set_read_only(old_root.get(), scope, true);
@@ -116,23 +118,31 @@ Outcome<> switch_inside(linux::DetachedMount view, Seal seal, SealScope scope) {
     if (fchdir(new_root.get()) == 0) umount2(".", MNT_DETACH);
     return failed(Step::kSwitch, moved.error());
   }
-  STEP_VOID(Step::kSwitch, linux::pivot_below(new_root.get()));
+  // The old root is out of everybody's reach before anyone runs on: from a directory of the new one
+  // ".." would lead into it while it lies over "/".
+  const UniqueFd attic = open_entry(new_root.get(), "sys/kernel/debug/root");
+  if (attic) {
+    STEP_VOID(Step::kSwitch, linux::pivot_over(new_root.get(), attic.get()));
+    if (fchdir(old_root.get()) != 0) return failed(Step::kSwitch, os_error("enter old root"));
+  } else {
+    STEP_VOID(Step::kSwitch, linux::pivot_to(new_root.get()));
+  }
   unseal.armed = false;
-  return {};
+  return attic ? OldRoot::kInAttic : OldRoot::kGone;
 }
 
 }  // namespace
 
 Outcome<> switch_view(int mount_namespace, linux::DetachedMount view, Seal seal, SealScope scope) {
   Outcome<> outcome;
-  const auto ran = linux::run_aside_and_unmount([&]() -> Result<void> {
+  const auto ran = linux::run_aside_and_unmount([&]() -> Result<linux::AtEnd> {
     if (setns(mount_namespace, CLONE_NEWNS) != 0) return os_error("enter mount namespace");
-    outcome = switch_inside(std::move(view), seal, scope);
-    // Only a switch that happened leaves an old view behind.
-    if (!outcome) return os_error("switch view", {}, outcome.error().os_error);
-    return {};
+    const auto old_root = switch_inside(std::move(view), seal, scope);
+    if (!old_root) outcome = std::unexpected(old_root.error());
+    return old_root && *old_root == OldRoot::kInAttic ? linux::AtEnd::kUnmount
+                                                      : linux::AtEnd::kNothing;
   });
-  if (!ran && outcome) return failed(Step::kSwitch, ran.error());
+  if (!ran) return failed(Step::kSwitch, ran.error());
   return outcome;
 }
 

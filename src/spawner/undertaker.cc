@@ -10,6 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <optional>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,35 +29,57 @@ using linux::UniqueFd;
 constexpr int kSocketInChild = 3;
 constexpr std::size_t kMessageBytesMax = 8192;
 constexpr std::size_t kDescriptorsMax = 32;
-constexpr int kAttempts = 200;
+constexpr int kLookAgainMs = 5;
+constexpr auto kPatience = std::chrono::seconds(10);
 
-// A group can be busy for a moment after its last process has ended.
-void remove_group(const std::string& directory) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    if (rmdir(directory.c_str()) == 0 || errno == ENOENT) return;
-    usleep(5000);
+using Clock = std::chrono::steady_clock;
+
+struct Group {
+  std::string directory;
+  Clock::time_point given_up;
+};
+
+// True when there is no more to do about it. A group can be busy for a moment after its last
+// process has ended.
+bool is_removed(const Group& group) {
+  if (rmdir(group.directory.c_str()) == 0 || errno == ENOENT) return true;
+  if (Clock::now() < group.given_up) return false;
+  LOG_ERROR("a control group is left behind", {"error", os_error("remove group", group.directory)});
+  return true;
+}
+
+class Work {
+ public:
+  // The groups first: meanwhile the supervisor lets go of its copies of the descriptors.
+  void add(std::string_view groups, std::vector<UniqueFd> descriptors) {
+    for (const std::string_view directory : split(groups, '\n'))
+      if (!directory.empty()) busy_.push_back({std::string(directory), Clock::now() + kPatience});
+    look_again();
+    descriptors.clear();
   }
-  LOG_ERROR("a control group is left behind", {"error", os_error("remove group", directory)});
-}
+  void look_again() { std::erase_if(busy_, is_removed); }
+  bool is_done() const { return busy_.empty(); }
 
-// The groups first: meanwhile the supervisor lets go of its copies of the descriptors.
-void take_down(std::span<const std::string_view> groups, std::vector<UniqueFd> descriptors) {
-  for (const std::string_view group : groups) remove_group(std::string(group));
-  descriptors.clear();
-}
+ private:
+  std::vector<Group> busy_;
+};
 
 void serve(int socket) {
-  for (;;) {
-    auto message = linux::receive_message(socket, kMessageBytesMax, kDescriptorsMax);
-    if (!message) return;
-    if (!*message) {
-      pollfd ready{.fd = socket, .events = POLLIN, .revents = 0};
-      poll(&ready, 1, -1);
+  Work work;
+  for (bool open = true; open || !work.is_done();) {
+    auto message = open ? linux::receive_message(socket, kMessageBytesMax, kDescriptorsMax)
+                        : Result<std::optional<linux::Message>>(std::nullopt);
+    if (!message) {
+      open = false;  // the spawner is gone: what is begun is finished
+      if (message.error().code != ErrorCode::kUnavailable)
+        LOG_WARN("nothing more can be taken down", {"error", message.error()});
+    } else if (*message) {
+      work.add((*message)->bytes, std::move((*message)->descriptors));
       continue;
     }
-    auto groups = split((*message)->bytes, '\n');
-    std::erase(groups, "");
-    take_down(groups, std::move((*message)->descriptors));
+    work.look_again();
+    pollfd ready{.fd = open ? socket : -1, .events = POLLIN, .revents = 0};
+    poll(&ready, 1, work.is_done() ? (open ? -1 : 0) : kLookAgainMs);
   }
 }
 
@@ -88,15 +113,18 @@ void Undertaker::take(Remains remains) {
   std::vector<int> numbers;
   for (const UniqueFd& descriptor : remains.descriptors) numbers.push_back(descriptor.get());
   if (socket_ && linux::send_message(socket_.get(), text, numbers)) return;
-  take_down(std::vector<std::string_view>(remains.groups.begin(), remains.groups.end()),
-            std::move(remains.descriptors));
+  Work here;
+  here.add(text, std::move(remains.descriptors));
+  for (int i = 0; i < 20 && !here.is_done(); ++i) {
+    usleep(kLookAgainMs * 1000);
+    here.look_again();
+  }
 }
 
-void Undertaker::finish() {
+void Undertaker::finish(std::chrono::milliseconds time) {
   socket_.reset();
-  siginfo_t info{};
-  while (waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED) != 0 && errno == EINTR) {
-  }
+  pollfd end{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
+  poll(&end, 1, static_cast<int>(time.count()));
 }
 
 }  // namespace pons::spawner

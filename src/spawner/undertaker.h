@@ -1,6 +1,6 @@
 #pragma once
 
-#include <span>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -22,8 +22,8 @@ class Undertaker {
   };
   // Does it here and now when there is nobody to do it.
   void take(Remains remains);
-  // Waits until everything is done. Nothing can be given to it afterwards.
-  void finish();
+  // Waits until everything is done, or the time is over. Nothing can be given to it afterwards.
+  void finish(std::chrono::milliseconds time);
 
  private:
   Undertaker(linux::UniqueFd socket, linux::UniqueFd pidfd)

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pons/base/id.h"
 #include "pons/sandbox/wire.h"
 #include "route_words.h"
 #include "routes.h"
@@ -57,11 +58,23 @@ Task<Result<void>> execute(Provider& provider, http::Exchange& exchange, Words w
 }
 
 // A sandbox, its first job, and its end unless it is to be kept: one request instead of three. Who
-// leaves before the job has ended gives the sandbox up as well.
+// leaves before the job has ended gives the sandbox up as well, and one that is not to be kept does
+// not outlive the warden either. Made twice with the same id, the second call is refused.
 Task<Result<void>> run(Provider& provider, http::Exchange& exchange, Words) {
   CO_TRY(const auto body, co_await read_json_body(exchange));
   CO_TRY(auto wanted, from_json<RunRequest>(body));
-  CO_TRY(const auto info, co_await provider.create(std::move(wanted.sandbox)));
+  if (wanted.sandbox.id.empty()) wanted.sandbox.id = "run-" + random_text(20);
+  wanted.sandbox.must_be_new = !wanted.keep;
+  wanted.sandbox.ephemeral = !wanted.keep;
+  const std::string id = wanted.sandbox.id;
+  const auto created = co_await provider.create(std::move(wanted.sandbox));
+  if (!created) {
+    // It may still come up after the caller's patience has ended.
+    if (!wanted.keep && created.error().code == ErrorCode::kTimeout)
+      (void)co_await provider.destroy(id);
+    co_return created.error();
+  }
+  const SandboxInfo& info = *created;
   auto stream = co_await provider.execute(info.id, std::move(wanted.job));
   if (stream)
     co_await send_events(exchange, std::move(*stream),

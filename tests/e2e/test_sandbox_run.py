@@ -1,6 +1,7 @@
 """POST /run: a sandbox, one command in it, and its end, in one request."""
 
 import glob
+import http.client
 import json
 import os
 import signal
@@ -46,6 +47,29 @@ class Run(PonsTestCase):
             self.run_once({"argv": ["true"]}, kep=True)
         self.assertIn("keep", refused.exception.message)
         self.assertEqual(self.warden.sandboxes(), {})
+
+    def test_another_s_sandbox_is_neither_used_nor_ended(self):
+        mine = self.warden.create(id="mine")
+        with self.assertRaises(Refused) as refused:
+            self.run_once({"argv": ["true"]}, sandbox={"id": "mine"})
+        self.assertEqual(refused.exception.status, 409)
+        self.assertEqual(mine.run("echo still here").text, "still here\n")
+
+    def test_it_does_not_outlive_the_warden(self):
+        connection = self.warden.connection()
+        connection.request("POST", "/run", body=json.dumps({"job": {"argv": ["sleep", "1000"]}}))
+        wait_for(self.warden.sandboxes, "it runs")
+        kept = self.warden.create(id="kept")
+        os.kill(self.pons.role_pids()["warden"], signal.SIGKILL)
+        wait_for(lambda: self.asked() == {"kept"}, "only the other is left")
+        self.assertEqual(kept.run("echo still here").text, "still here\n")
+        connection.close()
+
+    def asked(self):
+        try:
+            return set(self.warden.sandboxes())
+        except (OSError, Refused, http.client.HTTPException):
+            return None
 
     def test_who_leaves_gives_the_sandbox_up(self):
         connection = self.warden.connection()

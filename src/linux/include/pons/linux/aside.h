@@ -35,8 +35,9 @@ Result<AsideChild> start_aside(const AsideOptions& options, const std::function<
 Result<void> run_aside(const std::function<Result<void>()>& work);
 
 // The same when what comes last takes long and nobody needs to wait for it. Returns when `work` is
-// done; then, unless it failed, the child detaches what is mounted at its working directory. The
-// next call waits for that.
-Result<void> run_aside_and_unmount(const std::function<Result<void>()>& work);
+// done; then the child detaches what is mounted at its working directory, if that is what `work`
+// asks for. The next call waits for it.
+enum class AtEnd : std::uint8_t { kNothing, kUnmount };
+Result<void> run_aside_and_unmount(const std::function<Result<AtEnd>()>& work);
 
 }  // namespace pons::linux

@@ -69,6 +69,9 @@ struct CreateRequest {
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> labels;  // kept, and given back
   Limits limits;
+  // For callers in the same process; not on the wire.
+  bool must_be_new = false;  // kConflict when the id is there already
+  bool ephemeral = false;    // ends when its warden does
 };
 
 struct SandboxInfo {

@@ -100,6 +100,8 @@ struct Request {
   View view;
 };
 
+// A sandbox's key is never used for another: what is left of it goes after the answer to kDestroy.
+
 enum class Status : std::uint32_t {
   kDone = 0,
   kBadRequest = 1,
