@@ -10,9 +10,9 @@
 
 #include "cell_client.h"
 #include "lock.h"
+#include "notes.h"
 #include "pons/sandbox/namespaces.h"
 #include "pool.h"
-#include "record.h"
 #include "spawning.h"
 #include "template_store.h"
 

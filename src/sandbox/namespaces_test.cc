@@ -7,7 +7,7 @@
 #include <ranges>
 
 #include "fake_host.h"
-#include "record.h"
+#include "notes.h"
 
 namespace pons::sandbox {
 namespace {

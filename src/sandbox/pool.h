@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
+#include "notes.h"
 #include "pool_size.h"
-#include "record.h"
 #include "spawning.h"
 
 namespace pons::sandbox {

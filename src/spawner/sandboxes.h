@@ -35,6 +35,9 @@ struct Sandbox {
   bool frozen = false;
 };
 
+std::string name_of_key(std::uint64_t key);
+std::string socket_path(std::uint64_t key);  // of its cell, for the warden
+
 class Sandboxes {
  public:
   // Takes over what a former process of the spawner left alive, and removes what nobody knows.

@@ -445,7 +445,8 @@ class SpawnerProgramTest : public RoleProgramTest {
           [](RoleStart start) { return spawner::run_spawner(std::move(start)); });
   }
   std::optional<spawner::Reply> ask(const spawner::Request& request) {
-    EXPECT_TRUE(linux::send_message(ours_.get(), spawner::bytes_of(request), {}));
+    while (!linux::send_message(ours_.get(), spawner::bytes_of(request), {}) && errno == EAGAIN)
+      usleep(1000);  // it has yet to read what was sent before
     return spawner::parse_reply(next_message(ours_.get()));
   }
 };

@@ -1,4 +1,4 @@
-#include "record.h"
+#include "notes.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
