@@ -1,5 +1,5 @@
-// How the sandboxes outlive the process that made them: their descriptors lie with the supervisor, and
-// what nobody knows any more is removed.
+// How the sandboxes outlive the process that made them: their descriptors lie with the supervisor,
+// and what nobody knows any more is removed.
 
 #include <dirent.h>
 #include <unistd.h>
