@@ -65,13 +65,17 @@ Result<void> Sandboxes::adopt_kept() {
     sandbox.key = *key;
     sandbox.slot = static_cast<std::uint32_t>(*slot);
     const std::string_view kind = words[2];
-    if (kind == "user") sandbox.user_namespace = std::move(descriptor);
-    if (kind == "net") sandbox.net_namespace = std::move(descriptor);
-    if (kind == "mount") sandbox.mount_namespace = std::move(descriptor);
-    if (kind == "cell") sandbox.cell = std::move(descriptor);
-    if (kind == "store")
+    if (kind == "user") {
+      sandbox.user_namespace = std::move(descriptor);
+    } else if (kind == "net") {
+      sandbox.net_namespace = std::move(descriptor);
+    } else if (kind == "mount") {
+      sandbox.mount_namespace = std::move(descriptor);
+    } else if (kind == "cell") {
+      sandbox.cell = std::move(descriptor);
+    } else if (kind == "store") {
       sandbox.store = std::make_shared<const Store>(Store::adopt(std::move(descriptor)));
-    if (kind == "borrowed" && words.size() == 5) {
+    } else if (kind == "borrowed" && words.size() == 5) {
       const auto lender = parse_hex(words[3]);
       const auto lender_slot = parse_decimal(words[4]);
       if (!lender || !lender_slot) continue;
