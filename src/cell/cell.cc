@@ -19,9 +19,6 @@ namespace {
 constexpr const char* kPasswd = "/etc/passwd";
 constexpr const char* kGroup = "/etc/group";
 constexpr uint64_t kPingMsMax = 5000;
-// A sandbox that is wanted sooner has no use for a waiting shell: starting one would only take time
-// from its first job.
-constexpr uint64_t kShellAfterMs = 20;
 constexpr int kReapAtOnce = 1024;
 constexpr rlim_t kOpenFilesWanted = 4096;
 constexpr size_t kHeaderBytes = sizeof(RequestHeader);
@@ -85,14 +82,11 @@ bool Cell::set_up(int listener) {
 
 int Cell::run(int listener) {
   if (!set_up(listener)) return 1;
-  shell_due_ms_ = now_ms() + kShellAfterMs;
-  shell_ends_ms_ = UINT64_MAX;
+  shell_.set_up(&poller_, now_ms());
   for (;;) {
-    const uint64_t jobs = jobs_.next_timer();
-    const uint64_t answers = connections_.next_timer();
-    uint64_t next = jobs < answers ? jobs : answers;
-    if (shell_due_ms_ < next) next = shell_due_ms_;
-    if (shell_ends_ms_ < next) next = shell_ends_ms_;
+    uint64_t next = jobs_.next_timer();
+    const uint64_t others[] = {connections_.next_timer(), shell_.next_timer()};
+    for (const uint64_t other : others) next = other < next ? other : next;
     const uint64_t now = now_ms();
     int timeout = -1;
     if (next != UINT64_MAX)
@@ -104,15 +98,7 @@ int Cell::run(int listener) {
     const uint64_t later = now_ms();
     jobs_.run_timers(later);
     connections_.flush(later);
-    if (later >= shell_due_ms_) {
-      shell_due_ms_ = UINT64_MAX;
-      shell_.start(&poller_);
-    }
-    if (later >= shell_ends_ms_) {
-      shell_ends_ms_ = UINT64_MAX;
-      shell_due_ms_ = UINT64_MAX;
-      shell_.dismiss();
-    }
+    shell_.run_timers(later);
   }
 }
 
@@ -239,7 +225,7 @@ void Cell::claim(Answer* answer, const Request& request, const char* message, si
     return;
   }
   claimed_ = true;
-  shell_ends_ms_ = now_ms() + kShellKeptMs;
+  shell_.on_claim(now_ms());
   claim_size_ = payload;
   memcpy(claim_message_, message + kHeaderBytes, payload);
   const char* from = message + kHeaderBytes;
@@ -277,7 +263,7 @@ void Cell::start(Answer* answer, const Request& request) {
 }
 
 Failure Cell::launch(Job* job, const Request& request) {
-  shell_due_ms_ = UINT64_MAX;
+  shell_.on_job();
   const Start& start = request.start;
   const bool terminal = (start.flags & kTerminal) != 0;
   const bool shell_line = (start.flags & kShellLine) != 0;

@@ -37,8 +37,6 @@ class Cell {
   int signals_;
   int empty_input_;
   bool more_to_reap_;
-  uint64_t shell_due_ms_;   // UINT64_MAX: it has been started, or will not be
-  uint64_t shell_ends_ms_;  // UINT64_MAX: not yet claimed, or it has ended
 
   bool started_any_;  // a job
 

@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kPasswd = "/etc/passwd";
 constexpr const char* kGroup = "/etc/group";
 constexpr uint32_t kFirstUser = 1000;
+constexpr uint64_t kStartAfterMs = 20;
 
 char script[64 * 1024];
 Environment start_environment;
@@ -74,8 +75,24 @@ size_t write_shell_script(const WaitingShell::Line& line, char* to, size_t capac
   return writer.fits() ? writer.size() : 0;
 }
 
-void WaitingShell::start(Poller* poller) {
+void WaitingShell::set_up(Poller* poller, uint64_t now_ms) {
   poller_ = poller;
+  due_ms_ = now_ms + kStartAfterMs;
+  ends_ms_ = UINT64_MAX;
+}
+
+void WaitingShell::run_timers(uint64_t now_ms) {
+  if (now_ms >= due_ms_) {
+    due_ms_ = UINT64_MAX;
+    start();
+  }
+  if (now_ms >= ends_ms_) {
+    ends_ms_ = UINT64_MAX;
+    dismiss();
+  }
+}
+
+void WaitingShell::start() {
   char number[16];
   const uint32_t own = geteuid();
   const uint32_t uid = own != 0 ? own : has_user_number(kFirstUser, kPasswd) ? kFirstUser : 0;

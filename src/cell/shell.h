@@ -3,21 +3,28 @@
 #include "environment.h"
 #include "launch.h"
 #include "poller.h"
+#include "pons/cell/protocol.h"
 
 namespace pons::cell {
 
 // A shell that has been started before there is a line for it, because starting takes longer than
-// running most lines. It waits with "/" as its directory and is used once.
+// running most lines. It waits with "/" as its directory and is used once. It starts when nobody
+// has wanted the sandbox for a moment, and is given up when nobody has used it for a while after
+// the claim.
 class WaitingShell {
  public:
-  void start(Poller* poller);
+  void set_up(Poller* poller, uint64_t now_ms);
+  uint64_t next_timer() const { return due_ms_ < ends_ms_ ? due_ms_ : ends_ms_; }
+  void run_timers(uint64_t now_ms);
+  void on_claim(uint64_t now_ms) { ends_ms_ = now_ms + kShellKeptMs; }
+  // Whoever is not there by now would only take time from the job.
+  void on_job() { due_ms_ = UINT64_MAX; }
 
   // True when it waits, and also when there is none to wait for.
   bool is_settled() const { return state_ != State::kStarting; }
   void on_ready();
   // True when `pid` was the shell's.
   bool on_reaped(pid_t pid);
-  void dismiss();  // nobody wants it any more
 
   struct Line {
     const User* user;
@@ -37,10 +44,14 @@ class WaitingShell {
  private:
   enum class State { kNone, kStarting, kWaiting };
 
+  void start();
+  void dismiss();
   void stop();
 
   State state_;
   Poller* poller_;
+  uint64_t due_ms_;   // UINT64_MAX: it has been started, or will not be
+  uint64_t ends_ms_;  // UINT64_MAX: not yet claimed, or given up
   pid_t pid_;
   int script_;
   int ready_;

@@ -37,6 +37,11 @@ Task<> stream_three(Exchange& exchange) {
   expect_ok(co_await exchange.finish());
 }
 
+Task<> stream_in_two(Exchange& exchange) {
+  expect_ok(co_await exchange.start({.content_type = "text/plain", .body = "first"}));
+  expect_ok(co_await exchange.finish("last"));
+}
+
 // ---- one connection, several requests
 
 TEST_F(ConversationTest, ConnectionIsKeptForTheNextRequest) {
@@ -183,6 +188,21 @@ TEST_F(ConversationTest, StreamedAnswerComesInChunks) {
               "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
               "3\r\none\r\nc\r\ntwelve bytes\r\n0\r\n\r\n");
   }
+}
+
+TEST_F(ConversationTest, FirstAndLastPieceLeaveWithHeadAndEnd) {
+  serve(stream_in_two);
+  TextPeer peer = dial();
+  peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(peer.read_answer(),
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
+            "5\r\nfirst\r\n4\r\nlast\r\n0\r\n\r\n");
+  peer.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_TRUE(peer.read_answer("HEAD").ends_with("Transfer-Encoding: chunked\r\n\r\n"));
+  TextPeer old = dial();
+  old.send("GET / HTTP/1.0\r\n\r\n");
+  old.read_head();
+  EXPECT_EQ(old.read_to_end(), "firstlast");
 }
 
 Task<> answer_large(Exchange& exchange) {

@@ -260,6 +260,17 @@ ExitStatus ChildProcess::wait() {
   return *reap(0);
 }
 
+Result<Forked> fork_process() {
+  int pidfd = -1;
+  clone_args arguments{};
+  arguments.flags = CLONE_PIDFD;
+  arguments.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
+  arguments.exit_signal = SIGCHLD;
+  const long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
+  if (pid < 0) return os_error("fork process");
+  return Forked{.pid = static_cast<pid_t>(pid), .pidfd = UniqueFd(pid == 0 ? -1 : pidfd)};
+}
+
 Result<void> die_with_parent(pid_t expected_parent) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return os_error("tie process to parent");
   if (getppid() != expected_parent)

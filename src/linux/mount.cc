@@ -197,13 +197,17 @@ Result<void> make_mounts_private() {
   return {};
 }
 
+namespace {
+
 // With both names the same the old root ends up on top of the new one, at the same place, and needs
-// no directory of its own.
+// no directory of its own. It is the working directory then.
 Result<void> pivot_below(int root_fd) {
   if (fchdir(root_fd) != 0) return os_error("enter new root");
   if (syscall(SYS_pivot_root, ".", ".") != 0) return os_error("pivot root");
   return {};
 }
+
+}  // namespace
 
 Result<void> pivot_over(int root_fd, int place_fd) {
   const UniqueFd old_root = TRY(open_file("/", O_PATH | O_DIRECTORY));

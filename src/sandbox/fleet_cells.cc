@@ -185,8 +185,7 @@ Task<> Fleet::sweep() {
 }
 
 Task<> Fleet::adopt_one(Noted noted) {
-  SandboxRecord& record = noted.record;
-  auto sandbox = std::make_shared<Sandbox>(loop_, std::move(record));
+  auto sandbox = std::make_shared<Sandbox>(loop_, std::move(noted.record));
   sandbox->note = std::move(noted.note);
   sandbox->used = loop_.now();
   sandbox->used_unix_ms = unix_ms();

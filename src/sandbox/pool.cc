@@ -9,7 +9,6 @@ namespace pons::sandbox {
 namespace {
 
 constexpr std::size_t kQueuesMax = 16;
-constexpr Duration kPingTime = std::chrono::seconds(10);
 constexpr Duration kForgottenAfter = std::chrono::minutes(10);
 constexpr Duration kLookAgain = std::chrono::seconds(5);
 
@@ -180,10 +179,10 @@ Task<> Pool::keep_filled() {
 // One after the other, off the path of every claim: a cell that does not answer in time leaves.
 Task<> Pool::keep_well() {
   for (;;) {
-    co_await loop_.sleep_for(kLookAgain);
+    co_await loop_.sleep_for(settings_.check_every);
     for (const std::uint64_t key : keys()) {
       const auto cell = cell_of(key);
-      if (cell == nullptr || co_await cell->ping(loop_.now() + kPingTime)) continue;
+      if (cell == nullptr || co_await cell->ping(loop_.now() + settings_.check_time)) continue;
       for (Queue& queue : queues_)
         if (const auto entry = std::ranges::find(queue.entries, key, key_of);
             entry != queue.entries.end()) {

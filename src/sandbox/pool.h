@@ -15,6 +15,8 @@ namespace pons::sandbox {
 struct PoolSettings {
   std::uint64_t memory_bytes = 64ULL << 20;  // of all that wait ready together
   PoolBounds bounds;
+  Duration check_every{};
+  Duration check_time{};
 };
 
 // Sandboxes without an identity, built beforehand, one queue per spec. Grows with the rate of

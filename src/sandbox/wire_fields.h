@@ -57,6 +57,8 @@ void visit(Visitor& on, V& v) {
   on("environment", v.environment);
   on("labels", v.labels);
   on("limits", v.limits);
+  on("must_be_new", v.must_be_new);
+  on("ephemeral", v.ephemeral);
 }
 
 template <class Visitor, Some<SandboxInfo> V>

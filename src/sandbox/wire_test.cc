@@ -102,7 +102,9 @@ TEST(WireTest, RequestsAndSandboxesComeBackAsTheyWere) {
                                     .hostname = random.bytes(),
                                     .environment = random.map(),
                                     .labels = random.map(),
-                                    .limits = random.limits()});
+                                    .limits = random.limits(),
+                                    .must_be_new = random.number(1) == 1,
+                                    .ephemeral = random.number(1) == 1});
     expect_round_trip(RunRequest{.sandbox = {.id = random.name(), .environment = random.map()},
                                  .job = {.argv = random.list(), .shell_line = random.bytes()},
                                  .keep = random.number(1) == 1});

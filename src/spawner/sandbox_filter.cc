@@ -242,7 +242,6 @@ constexpr int kAllowed[] = {
     SYS_listen,
     SYS_getsockname,
     SYS_getpeername,
-
     SYS_setsockopt,
     SYS_getsockopt,
     SYS_accept4,

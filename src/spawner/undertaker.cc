@@ -1,13 +1,10 @@
 #include "undertaker.h"
 
 #include <fcntl.h>
-#include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -18,6 +15,7 @@
 
 #include "pons/base/log.h"
 #include "pons/base/text.h"
+#include "pons/linux/child.h"
 #include "pons/linux/unix_socket.h"
 
 namespace pons::spawner {
@@ -87,14 +85,8 @@ void serve(int socket) {
 
 Result<Undertaker> Undertaker::start() {
   auto [ours, theirs] = TRY(linux::create_socket_pair(SOCK_SEQPACKET));
-  int pidfd = -1;
-  clone_args arguments{};
-  arguments.flags = CLONE_PIDFD;
-  arguments.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
-  arguments.exit_signal = SIGCHLD;
-  const long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
-  if (pid < 0) return os_error("start undertaker");
-  if (pid == 0) {
+  linux::Forked child = TRY(linux::fork_process());
+  if (child.pid == 0) {
     prctl(PR_SET_NAME, "undertaker");
     // It must hold nothing of the spawner's: a copy would keep alive what others have let go.
     if (dup2(theirs.get(), kSocketInChild) < 0) _exit(1);
@@ -105,7 +97,7 @@ Result<Undertaker> Undertaker::start() {
     serve(kSocketInChild);
     _exit(0);
   }
-  return Undertaker(std::move(ours), UniqueFd(pidfd));
+  return Undertaker(std::move(ours), std::move(child.pidfd));
 }
 
 void Undertaker::take(Remains remains) {

@@ -63,6 +63,14 @@ class ChildProcess {
   std::optional<ExitStatus> status_;
 };
 
+// fork(2) with a descriptor of the child that is readable when it has ended. For processes with one
+// thread.
+struct Forked {
+  pid_t pid = -1;  // 0 in the child
+  UniqueFd pidfd;
+};
+Result<Forked> fork_process();
+
 // Asks the kernel for SIGKILL when the parent ends. An error when `expected_parent` is already
 // gone. Setting user ids clears the request: call it again afterwards.
 Result<void> die_with_parent(pid_t expected_parent);

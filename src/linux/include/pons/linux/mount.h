@@ -76,10 +76,6 @@ Result<void> make_mounts_private();
 // `place` in the new one. Nothing is unmounted, which would wait for all processors.
 Result<void> pivot_over(int root_fd, int place_fd);
 
-// Makes a mount the root of this process; the old root lies over it, and is the working directory,
-// to be detached from there.
-Result<void> pivot_below(int root_fd);
-
 // Makes a mount the root of this process and detaches the old root with everything below it. Needs
 // a mount namespace of its own, whose mounts are private.
 Result<void> pivot_to(int root_fd);

@@ -360,6 +360,15 @@ TEST_P(ProviderPromises, TheSameCreateFindsTheSameSandbox) {
   EXPECT_EQ(std::ranges::count(all, id_, &SandboxInfo::id), 1);
 }
 
+TEST_P(ProviderPromises, WhatMustBeNewIsRefusedWhenItIsThere) {
+  CreateRequest request{.id = id_, .template_name = GetParam().template_name};
+  request.must_be_new = true;
+  const auto again = run(provider_->create(request));
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(must(provider_->inspect(id_)).state, State::kRunning);
+}
+
 TEST_P(ProviderPromises, DestroyedIsGoneAndDestroyingAgainIsRight) {
   EXPECT_TRUE(run(provider_->destroy(id_)));
   EXPECT_EQ(refused(provider_->inspect(id_)), ErrorCode::kNotFound);

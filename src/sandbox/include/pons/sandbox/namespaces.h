@@ -17,6 +17,8 @@ struct NamespacesSettings {
   std::size_t warm_min = 2;
   std::size_t warm_max = 64;
   std::size_t sandboxes_max = 2000;
+  Duration check_every = std::chrono::seconds(5);  // those that wait in the pool
+  Duration check_time = std::chrono::seconds(10);  // who has not answered by then is taken down
   Limits defaults;  // for a request whose memory_bytes, cpu_percent or pids is 0
 };
 

@@ -69,9 +69,8 @@ struct CreateRequest {
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> labels;  // kept, and given back
   Limits limits;
-  // For callers in the same process; not on the wire.
   bool must_be_new = false;  // kConflict when the id is there already
-  bool ephemeral = false;    // ends when its warden does
+  bool ephemeral = false;    // does not outlive the process of the provider that made it
 };
 
 struct SandboxInfo {

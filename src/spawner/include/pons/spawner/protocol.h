@@ -17,12 +17,13 @@ inline constexpr std::size_t kTemplateLayersMax = 32;
 inline constexpr std::size_t kOwnLayersMax = 32;
 
 enum class RequestKind : std::uint16_t {
-  kIdentify = 1,  // values: pid, uptime in ms, number of self-test attempts
-  kAttempt = 2,   // makes self-test attempt number `argument`; os_error: what the kernel said
-  kCreate = 3,    // a sandbox with `create`; comes back with a connection to its cell.
-                  // One that exists is found again.
-  kConnect = 4,   // a new connection to the cell
-  kDestroy = 5,  // answers when no process, mount and group of it is left; also when there was none
+  kIdentify = 1,     // values: pid, uptime in ms, number of self-test attempts
+  kAttempt = 2,      // makes self-test attempt number `argument`; os_error: what the kernel said
+  kCreate = 3,       // a sandbox with `create`; comes back with a connection to its cell.
+                     // One that exists is found again.
+  kConnect = 4,      // a new connection to the cell
+  kDestroy = 5,      // answers when no process of it is left, also when there was none; mounts and
+                     // groups go soon after, so its key must not be used for another
   kSwitchView = 6,   // replaces the file system by the layers of `view`. With more processes inside
                      // than `argument`, which only wait, they are frozen meanwhile
   kDropLayers = 7,   // deletes layers of its own, `view.layers`, that no view uses
@@ -99,8 +100,6 @@ struct Request {
   Create create;
   View view;
 };
-
-// A sandbox's key is never used for another: what is left of it goes after the answer to kDestroy.
 
 enum class Status : std::uint32_t {
   kDone = 0,
