@@ -20,6 +20,11 @@ constexpr TextRule kHostRule = {
     .example = "api.github.com",
     .pattern = R"(^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$)"};
 
+constexpr TextRule kEnvironmentNameRule = {
+    .what = "lower-case letters, digits and hyphens, beginning with a letter",
+    .example = "build",
+    .pattern = "^[a-z][a-z0-9-]{0,63}$"};
+
 constexpr TextRule kCredentialNameRule = {
     .what = "capital letters, digits and underscores, not beginning with a digit",
     .example = "GITHUB_TOKEN",
@@ -146,6 +151,9 @@ const Table& config_table() {
               "What sandboxes may use, and how many wait ready."),
       choice("harness", &S::harness, {"native", "opencode", "claude-code", "codex", "pi"},
              "The program that drives an agent.", {.takes_effect = TakesEffect::kLater}),
+      named_documents("environments", &S::environments, kEnvironmentNameRule, is_environment_name,
+                      "network.md",
+                      "What sandboxes may reach, by a name that they are created with."),
       named_sections("credentials", &S::credentials, kCredentialNameRule, is_credential_name,
                      credential_table(),
                      "Credentials of agents by the name of their environment variable; the value "
@@ -169,6 +177,9 @@ std::string expected_value(const Field& field) {
     std::string operator()(const SectionType&) const { return "a mapping of keys to values"; }
     std::string operator()(const NamedSectionsType& type) const {
       return fmt::format("a mapping of names such as {} to values", type.name_rule.example);
+    }
+    std::string operator()(const NamedDocumentsType& type) const {
+      return fmt::format("a mapping of names such as {} to mappings", type.name_rule.example);
     }
   };
   return std::visit(Describe{}, field.type);

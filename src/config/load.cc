@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
+
+#include "pons/base/json.h"
 #include "pons/base/text.h"
 #include "pons/config/config.h"
 #include "quote.h"
@@ -194,13 +197,62 @@ class Loader {
     }
     for (const Node& child : node.children) {
       if (!type.is_name(child.key)) {
-        fail(child.key_mark,
-             fmt::format("{}: {} is not a usable name; write {}, such as {}", path,
-                         quote(child.key), type.name_rule.what, type.name_rule.example));
+        fail_name(child, path, type.name_rule);
         continue;
       }
       load(*type.table, child, join(path, child.key), type.insert(object, child.key));
     }
+  }
+
+  void load_value(const Field& field, const NamedDocumentsType& type, const Node& node,
+                  const std::string& path, void* object) {
+    if (node.kind != NodeKind::kMapping) return fail_type(field, node, path, advice_for(node));
+    for (const Node& child : node.children) {
+      if (!type.is_name(child.key)) {
+        fail_name(child, path, type.name_rule);
+      } else if (child.kind != NodeKind::kMapping) {
+        fail(child.mark,
+             fmt::format("{}: expected a mapping of keys to values, found {}{}",
+                         join(path, child.key), describe_kind(child), advice_for(child)));
+      } else {
+        type.insert(object, child.key, dump_json(document_of(child, join(path, child.key))));
+      }
+    }
+  }
+
+  // Plain numbers and true and false are what they look like; everything else is text.
+  Json document_of(const Node& node, const std::string& path) {
+    switch (node.kind) {
+      case NodeKind::kNull:
+        return nullptr;
+      case NodeKind::kSequence: {
+        Json list = Json::array();
+        for (const Node& child : node.children) list.push_back(document_of(child, path));
+        return list;
+      }
+      case NodeKind::kMapping: {
+        Json mapping = Json::object();
+        for (const Node& child : node.children)
+          mapping[child.key] = document_of(child, join(path, child.key));
+        return mapping;
+      }
+      case NodeKind::kScalar:
+        break;
+    }
+    if (node.style == ScalarStyle::kPlain) {
+      if (node.text == "true" || node.text == "false") return node.text == "true";
+      const auto number = parse_decimal(node.text);
+      if (number && (node.text == "0" || !node.text.starts_with('0'))) return *number;
+    }
+    auto expanded = expand(node.text, file_, substitution_);
+    if (expanded) return std::move(expanded->text);
+    fail(node.mark, fmt::format("{}: {}", path, expanded.error()));
+    return nullptr;
+  }
+
+  void fail_name(const Node& child, const std::string& path, const TextRule& rule) {
+    fail(child.key_mark, fmt::format("{}: {} is not a usable name; write {}, such as {}", path,
+                                     quote(child.key), rule.what, rule.example));
   }
 
   const std::string& file_;

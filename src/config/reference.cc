@@ -36,6 +36,12 @@ Json value_to_json(const Field& field, const void* object) {
                             entries[name] = table_to_json(*type.table, entry);
                           return entries;
                         },
+                        [&](const NamedDocumentsType& type) {
+                          Json entries = Json::object();
+                          for (const auto& [name, document] : type.entries(object))
+                            entries[name] = Json::parse(document);
+                          return entries;
+                        },
                     },
                     field.type);
 }
@@ -85,6 +91,11 @@ Json type_schema(const Field& field, const void* defaults) {
             return Json{{"type", "object"},
                         {"propertyNames", {{"pattern", type.name_rule.pattern}}},
                         {"additionalProperties", table_schema(*type.table, nullptr)}};
+          },
+          [](const NamedDocumentsType& type) {
+            return Json{{"type", "object"},
+                        {"propertyNames", {{"pattern", type.name_rule.pattern}}},
+                        {"additionalProperties", {{"type", "object"}}}};
           },
       },
       field.type);
@@ -152,6 +163,10 @@ std::string sections_markdown(const Table& table, const void* defaults) {
           "\n### {}\n\n{}{} Each name is made of {}, and has:\n\n{}", field.key, field.doc,
           field.notes.takes_effect == TakesEffect::kLater ? fmt::format(" {}", kLaterSentence) : "",
           type->name_rule.what, table_markdown(*type->table, nullptr));
+    if (const auto* type = std::get_if<NamedDocumentsType>(&field.type))
+      out += fmt::format(
+          "\n### {}\n\n{} Each name is made of {}; [{}]({}) says what stands below it.\n",
+          field.key, field.doc, type->name_rule.what, type->described_in, type->described_in);
   }
   return out;
 }

@@ -64,6 +64,16 @@ struct NamedSectionsType {
   std::function<std::vector<std::pair<std::string, const void*>>(const void*)> entries;
 };
 
+// Names the operator chooses, each with a document whose shape somebody else knows and checks. Kept
+// as JSON text.
+struct NamedDocumentsType {
+  TextRule name_rule;
+  bool (*is_name)(std::string_view);
+  std::string_view described_in;  // a page of docs/use
+  std::function<void(void*, const std::string& name, std::string json)> insert;
+  std::function<const std::map<std::string, std::string>&(const void*)> entries;
+};
+
 enum class Presence : std::uint8_t { kOptional, kRequired };
 enum class TakesEffect : std::uint8_t { kNow, kLater };  // kLater: checked, but nothing uses it yet
 
@@ -77,7 +87,9 @@ struct Field {
   std::string_view key;
   std::string_view doc;
   Notes notes;
-  std::variant<IntegerType, ChoiceType, TextType, SectionType, NamedSectionsType> type;
+  std::variant<IntegerType, ChoiceType, TextType, SectionType, NamedSectionsType,
+               NamedDocumentsType>
+      type;
 };
 
 // What must hold between fields, checked when each of them is right.
@@ -167,6 +179,20 @@ Field named_sections(std::string_view key, std::map<std::string, M> T::* member,
                                 entries.emplace_back(name, &value);
                               return entries;
                             }}};
+}
+
+template <class T>
+Field named_documents(std::string_view key, std::map<std::string, std::string> T::* member,
+                      TextRule name_rule, bool (*is_name)(std::string_view),
+                      std::string_view described_in, std::string_view doc) {
+  return {key, doc, Notes{},
+          NamedDocumentsType{name_rule, is_name, described_in,
+                             [=](void* object, const std::string& name, std::string json) {
+                               (as<T>(object).*member)[name] = std::move(json);
+                             },
+                             [=](const void* object) -> const std::map<std::string, std::string>& {
+                               return as<T>(object).*member;
+                             }}};
 }
 
 template <class T>

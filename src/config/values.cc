@@ -120,6 +120,12 @@ bool is_credential_name(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return is_upper(c) || is_digit(c) || c == '_'; });
 }
 
+bool is_environment_name(std::string_view text) {
+  constexpr std::size_t kNameBytesMax = 64;
+  return !text.empty() && text.size() <= kNameBytesMax && is_lower(text.front()) &&
+         std::ranges::all_of(text, [](char c) { return is_lower(c) || is_digit(c) || c == '-'; });
+}
+
 std::string state_dir_for(uid_t user, const std::string& xdg_state_home, const std::string& home) {
   if (user != 0) {
     if (auto path = parse_state_dir(xdg_state_home)) return *path + "/pons";

@@ -27,6 +27,9 @@ Parsed<std::string> parse_host_name(const std::string& text);
 // [A-Z_][A-Z0-9_]*, at most 128 characters.
 bool is_credential_name(std::string_view text);
 
+// [a-z][a-z0-9-]*, at most 64 characters.
+bool is_environment_name(std::string_view text);
+
 // The default state directory for this user and these variables; relative ones are ignored, as the
 // XDG specification asks.
 std::string state_dir_for(uid_t user, const std::string& xdg_state_home, const std::string& home);

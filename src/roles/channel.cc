@@ -37,28 +37,34 @@ Task<> FairTurns::after_message() {
   if (++handled_ % kMessagesPerTurn == 0) co_await loop_.next_round();
 }
 
-Result<linux::UniqueFd> dial(int channel) {
+Result<linux::UniqueFd> dial(int channel, std::span<const int> along) {
+  CHECK(along.size() <= kAlongMax);
   linux::SocketPair pair = TRY(linux::create_socket_pair(SOCK_STREAM));
-  const int theirs = pair.second.get();
-  TRY_VOID(linux::send_message(channel, kDial, {&theirs, 1}));
+  std::vector<int> theirs = {pair.second.get()};
+  theirs.insert(theirs.end(), along.begin(), along.end());
+  TRY_VOID(linux::send_message(channel, kDial, theirs));
   return std::move(pair.first);
 }
 
-Task<> accept_dialled(linux::Loop& loop, int channel, std::function<void(linux::UniqueFd)> accept) {
+Task<> accept_dialled(linux::Loop& loop, int channel, std::function<void(Dialled)> accept) {
   auto watch = linux::Watch::create(loop, channel);
   CHECK(watch.has_value());
   FairTurns turns(loop);
   for (;;) {
-    auto message = receive_from_role(channel, kDial.size(), 1);
+    auto message = receive_from_role(channel, kDial.size(), 1 + kAlongMax);
     if (!message && message.error().code == ErrorCode::kUnavailable)
       co_return;  // the supervisor is gone
     if (message && !*message) {
       co_await watch->readable(kNever);
       continue;
     }
-    if (message && (*message)->bytes == kDial && (*message)->descriptors.size() == 1 &&
+    if (message && (*message)->bytes == kDial && !(*message)->descriptors.empty() &&
         is_local_stream((*message)->descriptors.front().get())) {
-      accept(std::move((*message)->descriptors.front()));
+      auto& descriptors = (*message)->descriptors;
+      Dialled dialled{.socket = std::move(descriptors.front()), .along = {}};
+      descriptors.erase(descriptors.begin());
+      dialled.along = std::move(descriptors);
+      accept(std::move(dialled));
     } else {
       if (message)
         for (auto& descriptor : (*message)->descriptors)

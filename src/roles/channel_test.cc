@@ -26,14 +26,17 @@ class ChannelTest : public ::testing::Test {
   std::vector<UniqueFd> accept_all() {
     std::vector<UniqueFd> accepted;
     linux::TaskGroup group(*loop_);
-    group.spawn(accept_dialled(*loop_, callee(),
-                               [&](UniqueFd socket) { accepted.push_back(std::move(socket)); }));
+    group.spawn(accept_dialled(*loop_, callee(), [&](Dialled dialled) {
+      accepted.push_back(std::move(dialled.socket));
+      along_ = dialled.along.size();
+    }));
     loop_->spawn(stop_when_drained(group));
     loop_->run();
     return accepted;
   }
 
   std::unique_ptr<linux::Loop> loop_ = std::move(*linux::Loop::create());
+  std::size_t along_ = 0;  // descriptors that came with the last one
   linux::SocketPair ends_ = std::move(*linux::create_socket_pair(SOCK_SEQPACKET));
 
  private:
@@ -117,10 +120,18 @@ TEST_F(ChannelTest, OnlyAStreamBetweenLocalProcessesIsAConnection) {
   EXPECT_EQ(accept_all().size(), 1U);
 }
 
+TEST_F(ChannelTest, DescriptorsTravelAlong) {
+  const auto pipe = linux::create_pipe();
+  const int ends[] = {pipe->read_end.get(), pipe->write_end.get()};
+  ASSERT_TRUE(dial(caller(), ends));
+  EXPECT_EQ(accept_all().size(), 1U);
+  EXPECT_EQ(along_, 2U);
+}
+
 TEST_F(ChannelTest, TheEndOfTheChannelEndsTheService) {
   linux::TaskGroup group(*loop_);
   ends_.first.reset();
-  group.spawn(accept_dialled(*loop_, callee(), [](UniqueFd) { FAIL(); }));
+  group.spawn(accept_dialled(*loop_, callee(), [](Dialled) { FAIL(); }));
   EXPECT_EQ(group.size(), 0U);
 }
 
@@ -137,7 +148,7 @@ TEST_F(ChannelTest, AFloodOfCallsDoesNotKeepTheLoopFromOthers) {
   int accepted = 0;
   ASSERT_TRUE(dial(caller()));
   loop_->post([&] { loop_->stop(); });
-  loop_->spawn(accept_dialled(*loop_, callee(), [&](UniqueFd) {
+  loop_->spawn(accept_dialled(*loop_, callee(), [&](Dialled) {
     if (++accepted < kFlood) ASSERT_TRUE(dial(caller()));
   }));
   loop_->run();

@@ -37,7 +37,8 @@ void fill_in(Limits& limits, const Limits& defaults) {
 }  // namespace
 
 Result<SandboxSpec> spec_for(const TemplateInfo& info, const Limits& limits) {
-  SandboxSpec spec{.template_layers = {}, .flags = flags_of(info.weakening, limits)};
+  SandboxSpec spec{.template_layers = {spawner::kTrustLayer},
+                   .flags = flags_of(info.weakening, limits)};
   for (const std::string& layer : info.layers)
     spec.template_layers.push_back(TRY(parse_digest(layer)));
   spec.limits = TRY(resolve_limits(limits));
@@ -105,6 +106,7 @@ Result<std::shared_ptr<Sandbox>> Fleet::enlist(const CreateRequest& request,
                        .spec = std::move(*spec),
                        .limits = request.limits,
                        .labels = request.labels,
+                       .network = request.network,
                        .ephemeral = request.ephemeral,
                        .created_unix_ms = unix_ms()};
   auto sandbox = std::make_shared<Sandbox>(loop_, std::move(record));
@@ -148,13 +150,16 @@ Task<> Fleet::bring_up(BringUp work) {
   {
     const Pool::ClaimInProgress claiming(pool_);
     done = co_await obtain(work);
+    if (done) done = co_await attach_network(work);
     if (done) done = claim(work);
-    if (!done && sandbox.record.warm) {
+    const bool may_help = !done && done.error().code != ErrorCode::kInvalid;
+    if (may_help && sandbox.record.warm) {
       // What was waiting is not well: a new one is.
       take_down(sandbox);
       sandbox.record.warm = false;
       work.below.emplace();
       done = co_await obtain(work);
+      if (done) done = co_await attach_network(work);
       if (done) done = claim(work);
     }
   }
@@ -176,6 +181,7 @@ Task<> Fleet::bring_up(BringUp work) {
 }
 
 void Fleet::take_down(Sandbox& sandbox) {
+  detach_network(sandbox);
   notes_.give_back(std::exchange(sandbox.note, {}));
   if (sandbox.record.key != 0) spawning_.destroy_soon(std::exchange(sandbox.record.key, 0));
 }
@@ -210,6 +216,32 @@ Task<Result<void>> Fleet::obtain(BringUp& work) {
   record.view.sandbox = record.key;
   record.view.mounted = record.view.layers;
   co_return {};
+}
+
+// Before the claim: a sandbox that is somebody's has its way out, or does not become anybody's.
+Task<Result<void>> Fleet::attach_network(BringUp& work) {
+  const SandboxRecord& record = work.sandbox->record;
+  if (!record.network.wanted()) co_return {};
+  if (settings_.network_gate == nullptr)
+    co_return make_error(ErrorCode::kUnsupported, "attach network", "nothing carries it here");
+  const auto request = spawner_request(spawner::RequestKind::kOpenNetwork, record.key);
+  CO_TRY(auto opened, co_await spawning_.call(request));
+  if (opened.descriptors.size() != 2)
+    co_return make_error(ErrorCode::kInternal, "attach network", "the spawner sent no sockets");
+  CO_TRY(auto given,
+         co_await settings_.network_gate->attach({.key = record.key,
+                                                  .id = record.id,
+                                                  .network = record.network,
+                                                  .listener = std::move(opened.descriptors[0]),
+                                                  .names = std::move(opened.descriptors[1])}));
+  work.request.environment.merge(given);  // what the caller set himself stays
+  co_return {};
+}
+
+void Fleet::detach_network(const Sandbox& sandbox) {
+  if (sandbox.record.network.wanted() && sandbox.record.key != 0 &&
+      settings_.network_gate != nullptr)
+    settings_.network_gate->detach(sandbox.record.key);
 }
 
 // Requests reach the cell in their order: whatever is asked of it next, it knows who it is.
@@ -328,6 +360,7 @@ bool Fleet::uses_template(std::string_view name) const {
 // ---- end
 
 void Fleet::remove(const std::shared_ptr<Sandbox>& sandbox) {
+  detach_network(*sandbox);
   sandboxes_.erase(sandbox->record.id);
   notes_.give_back(std::exchange(sandbox->note, {}));
   sandbox->gone.set();

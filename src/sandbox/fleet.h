@@ -133,6 +133,8 @@ class Fleet {
                                           std::optional<SandboxSpec> spec);
   Task<> bring_up(BringUp work);
   Task<Result<void>> obtain(BringUp& work);
+  Task<Result<void>> attach_network(BringUp& work);
+  void detach_network(const Sandbox& sandbox);
   Result<void> claim(BringUp& work);
   Task<Result<void>> thaw(Call& call);
   Task<Result<std::shared_ptr<CellClient>>> cell_of(Sandbox& sandbox);

@@ -156,6 +156,12 @@ Task<> Fleet::adopt() {
     co_await group.wait_until_empty(kNever);
   }
   for (const std::uint64_t key : left) spawning_.destroy_soon(key);
+  if (settings_.network_gate != nullptr) {
+    std::vector<std::uint64_t> attached;
+    for (const auto& [id, sandbox] : sandboxes_)
+      if (sandbox->record.network.wanted()) attached.push_back(sandbox->record.key);
+    settings_.network_gate->keep_only(std::move(attached));
+  }
   adopted_.set();
   tasks_.spawn(sweep());
   if (auto usual = spec_for(host_template(), settings_.defaults)) {

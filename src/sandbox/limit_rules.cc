@@ -157,6 +157,12 @@ Result<void> check_create_request(const CreateRequest& request) {
                       "hostname has 1 to 64 characters of A-Z, a-z, 0-9, '.' and '-'");
   TRY_VOID(check_texts("environment", request.environment));
   TRY_VOID(check_texts("labels", request.labels));
+  constexpr std::size_t kPolicyBytesMax = 256 << 10;
+  if (request.network.policy.size() > kPolicyBytesMax || request.network.environment.size() > 64)
+    return make_error(ErrorCode::kInvalid, "check request", "the network policy is too long");
+  if (!request.network.policy.empty() && !request.network.environment.empty())
+    return make_error(ErrorCode::kInvalid, "check request",
+                      "network has an environment or a policy of its own, not both");
   return {};
 }
 

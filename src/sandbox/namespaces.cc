@@ -239,6 +239,7 @@ Task<Result<void>> NamespacesProvider::commit(std::string id, std::string name) 
 Task<Result<SandboxInfo>> NamespacesProvider::fork(std::string id, CreateRequest request) {
   CO_TRY(const auto call, co_await fleet_->enter(id));
   request.template_name = call->record.template_name;
+  if (!request.network.wanted()) request.network = call->record.network;
   // Made again after a lost answer, it finds what the first one did.
   if (!request.id.empty() && co_await fleet_->find(request.id))
     co_return co_await fleet_->create(std::move(request));

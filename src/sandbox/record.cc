@@ -90,6 +90,8 @@ Result<SandboxRecord> read(const Json& json) {
   record.spec = TRY(spec_of(json.at("spec")));
   record.limits = TRY(from_json<Limits>(json.at("limits")));
   record.labels = json.at("labels").get<std::map<std::string, std::string>>();
+  record.network = {.environment = json.at("network").at(0).get<std::string>(),
+                    .policy = json.at("network").at(1).get<std::string>()};
   record.ephemeral = json.at("ephemeral").get<bool>();
   record.warm = json.at("warm").get<bool>();
   record.created_unix_ms = json.at("created_unix_ms").get<std::int64_t>();
@@ -116,6 +118,7 @@ Json to_json(const SandboxRecord& record) {
           {"spec", spec_json(record.spec)},
           {"limits", to_json(record.limits)},
           {"labels", record.labels},
+          {"network", {record.network.environment, record.network.policy}},
           {"ephemeral", record.ephemeral},
           {"warm", record.warm},
           {"created_unix_ms", record.created_unix_ms},

@@ -25,6 +25,7 @@ struct SandboxRecord {
   SandboxSpec spec;  // as built, with the limits of today
   Limits limits;
   std::map<std::string, std::string> labels;
+  NetworkRequest network;
   bool ephemeral = false;
   bool warm = false;
   std::int64_t created_unix_ms = 0;

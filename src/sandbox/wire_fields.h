@@ -49,6 +49,12 @@ void visit(Visitor& on, V& v) {
   on("source", v.source);
 }
 
+template <class Visitor, Some<NetworkRequest> V>
+void visit(Visitor& on, V& v) {
+  on("environment", v.environment);
+  on("policy", v.policy);
+}
+
 template <class Visitor, Some<CreateRequest> V>
 void visit(Visitor& on, V& v) {
   on("id", v.id);
@@ -57,6 +63,7 @@ void visit(Visitor& on, V& v) {
   on("environment", v.environment);
   on("labels", v.labels);
   on("limits", v.limits);
+  on("network", v.network);
   on("must_be_new", v.must_be_new);
   on("ephemeral", v.ephemeral);
 }

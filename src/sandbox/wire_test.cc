@@ -97,14 +97,16 @@ TEST(WireTest, LimitsComeBackAsTheyWere) {
 TEST(WireTest, RequestsAndSandboxesComeBackAsTheyWere) {
   Random random;
   for (int i = 0; i < kRounds; ++i) {
-    expect_round_trip(CreateRequest{.id = random.name(),
-                                    .template_name = random.bytes(),
-                                    .hostname = random.bytes(),
-                                    .environment = random.map(),
-                                    .labels = random.map(),
-                                    .limits = random.limits(),
-                                    .must_be_new = random.number(1) == 1,
-                                    .ephemeral = random.number(1) == 1});
+    expect_round_trip(
+        CreateRequest{.id = random.name(),
+                      .template_name = random.bytes(),
+                      .hostname = random.bytes(),
+                      .environment = random.map(),
+                      .labels = random.map(),
+                      .limits = random.limits(),
+                      .network = {.environment = random.bytes(), .policy = random.bytes()},
+                      .must_be_new = random.number(1) == 1,
+                      .ephemeral = random.number(1) == 1});
     expect_round_trip(RunRequest{.sandbox = {.id = random.name(), .environment = random.map()},
                                  .job = {.argv = random.list(), .shell_line = random.bytes()},
                                  .keep = random.number(1) == 1});

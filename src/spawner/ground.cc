@@ -106,6 +106,12 @@ Result<UniqueFd> Grounds::make_net_namespace() {
   return made;
 }
 
+Result<void> Grounds::visit(int net_namespace, const std::function<Result<void>()>& work) const {
+  if (setns(net_namespace, CLONE_NEWNET) != 0) return os_error("enter network namespace");
+  const ComeHome come_home{home_};
+  return work();
+}
+
 void Grounds::recycle(Ground ground) {
   if (!ground.user_namespace || prepared_.size() + rested_.size() >= kPreparedMax)
     return release(ground.slot);

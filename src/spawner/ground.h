@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -54,7 +55,8 @@ class Grounds {
   void recycle(Ground ground);
   void reserve(std::uint32_t slot) { used_.insert(slot); }  // of a sandbox found alive
 
-  // The spawner's own, to come back to after a visit.
+  // Runs `work` in a network namespace and comes home again, whatever happens.
+  Result<void> visit(int net_namespace, const std::function<Result<void>()>& work) const;
   const linux::NamespaceFd& home() const { return home_; }
 
  private:

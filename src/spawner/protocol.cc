@@ -9,9 +9,9 @@ std::optional<Request> parse_request(std::string_view bytes) {
   if (bytes.size() != sizeof request) return std::nullopt;
   std::memcpy(&request, bytes.data(), sizeof request);
   if (request.magic != kMagic || request.version != kVersion) return std::nullopt;
-  if (request.kind < RequestKind::kIdentify || request.kind > RequestKind::kList)
+  if (request.kind < RequestKind::kIdentify || request.kind > RequestKind::kOpenNetwork)
     return std::nullopt;
-  if (request.kind > RequestKind::kAttempt && request.kind < RequestKind::kList &&
+  if (request.kind > RequestKind::kAttempt && request.kind != RequestKind::kList &&
       request.sandbox == 0)
     return std::nullopt;
   if (request.create.template_layer_count > kTemplateLayersMax ||
@@ -98,6 +98,8 @@ const char* name_of(Step step) {
       return "connect to the cell";
     case Step::kDial:
       return "dial into the sandbox";
+    case Step::kWayOut:
+      return "open the way out";
     case Step::kKeep:
       return "deposit descriptors";
     case Step::kCount:

@@ -381,12 +381,13 @@ Outcome<> Sandboxes::thaw(std::uint64_t key) {
 
 Outcome<UniqueFd> Sandboxes::dial(std::uint64_t key, std::uint16_t port) {
   const Sandbox& sandbox = sandboxes_.at(key);
-  if (setns(sandbox.net_namespace.get(), CLONE_NEWNET) != 0) return failure(Step::kDial, errno);
+  UniqueFd fd;
   // A socket belongs for ever to the namespace it was made in.
-  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int error = errno;
-  CHECK(grounds_.home().enter().has_value());
-  if (!fd) return failure(Step::kDial, error);
+  STEP_VOID(Step::kDial, grounds_.visit(sandbox.net_namespace.get(), [&]() -> Result<void> {
+    fd = UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd) return os_error("dial");
+    return {};
+  }));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -395,6 +396,19 @@ Outcome<UniqueFd> Sandboxes::dial(std::uint64_t key, std::uint16_t port) {
       errno != EINPROGRESS)
     return failure(Step::kDial, errno);
   return fd;
+}
+
+Outcome<std::vector<UniqueFd>> Sandboxes::open_network(std::uint64_t key) {
+  Sandbox& sandbox = sandboxes_.at(key);
+  std::vector<UniqueFd> sockets;
+  STEP_VOID(Step::kWayOut, grounds_.visit(sandbox.net_namespace.get(), [&]() -> Result<void> {
+    WayOut way_out = TRY(open_way_out());
+    sandbox.rules.emplace(std::move(way_out.rules));
+    sockets.push_back(std::move(way_out.listener));
+    sockets.push_back(std::move(way_out.names));
+    return {};
+  }));
+  return sockets;
 }
 
 Outcome<> Sandboxes::usage(std::uint64_t key, std::array<std::uint64_t, 10>& values) const {

@@ -16,6 +16,7 @@
 #include "store.h"
 #include "undertaker.h"
 #include "view.h"
+#include "way_out.h"
 
 namespace pons::spawner {
 
@@ -32,6 +33,7 @@ struct Sandbox {
   std::shared_ptr<const Store> store;
   std::vector<Borrowed> borrowed;
   std::optional<linux::Cgroup> cgroup;
+  std::optional<linux::Nftables> rules;  // of its network namespace, when it has a way out
   bool frozen = false;
 };
 
@@ -53,6 +55,8 @@ class Sandboxes {
   Outcome<> freeze(std::uint64_t key);
   Outcome<> thaw(std::uint64_t key);
   Outcome<linux::UniqueFd> dial(std::uint64_t key, std::uint16_t port);
+  // Once in the sandbox's life: the listener and the socket for names of its way out.
+  Outcome<std::vector<linux::UniqueFd>> open_network(std::uint64_t key);
   Outcome<> usage(std::uint64_t key, std::array<std::uint64_t, 10>& values) const;
   // Puts layers aside; the names under which they can be deleted.
   Outcome<std::vector<std::string>> discard_layers(const Request& request);

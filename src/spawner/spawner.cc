@@ -24,6 +24,7 @@
 #include "pons/spawner/protocol.h"
 #include "pons/templates/host_layer.h"
 #include "pons/templates/layer_store.h"
+#include "pons/templates/trust_layer.h"
 #include "sandboxes.h"
 
 namespace pons::spawner {
@@ -84,7 +85,7 @@ class Spawner {
 
   void answer(std::uint64_t id, const Outcome<>& outcome);
   void answer(std::uint64_t id, Outcome<UniqueFd> outcome);
-  void send(Reply reply, int descriptor = -1);
+  void send(const Reply& reply, std::span<const int> descriptors = {});
   void identify(const Request& request);
   void attempt(const Request& request);
   void destroy(const Request& request);
@@ -93,6 +94,7 @@ class Spawner {
   void snapshot(const Request& request);
   void usage(const Request& request);
   void list(const Request& request);
+  void open_network(const Request& request);
   void start_work(const Request& request, Step step,
                   const std::function<Result<void>(int results)>& work);
 
@@ -106,8 +108,7 @@ class Spawner {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
-void Spawner::send(Reply reply, int descriptor) {
-  const std::span<const int> descriptors(&descriptor, descriptor < 0 ? 0 : 1);
+void Spawner::send(const Reply& reply, std::span<const int> descriptors) {
   if (auto sent = linux::send_message(channel_, bytes_of(reply), descriptors); !sent)
     LOG_WARN("a reply was lost: the warden does not read", {"error", sent.error()});
 }
@@ -124,7 +125,8 @@ void Spawner::answer(std::uint64_t id, const Outcome<>& outcome) {
 
 void Spawner::answer(std::uint64_t id, Outcome<UniqueFd> outcome) {
   if (!outcome) return answer(id, Outcome<>(std::unexpected(outcome.error())));
-  send({.id = id}, outcome->get());
+  const int descriptor = outcome->get();
+  send({.id = id}, {&descriptor, 1});
 }
 
 void Spawner::handle(const Request& request) {
@@ -167,6 +169,8 @@ void Spawner::handle(const Request& request) {
                     sandboxes_.dial(request.sandbox, static_cast<std::uint16_t>(request.argument)));
     case RequestKind::kList:
       return list(request);
+    case RequestKind::kOpenNetwork:
+      return open_network(request);
   }
 }
 
@@ -203,6 +207,14 @@ void Spawner::list(const Request& request) {
   for (const std::uint64_t key : sandboxes_.keys_after(request.argument, 8))
     reply.values[count++] = key;
   send(reply);
+}
+
+void Spawner::open_network(const Request& request) {
+  const auto sockets = sandboxes_.open_network(request.sandbox);
+  if (!sockets) return answer(request.id, Outcome<>(std::unexpected(sockets.error())));
+  std::vector<int> descriptors;
+  for (const UniqueFd& socket : *sockets) descriptors.push_back(socket.get());
+  send({.id = request.id}, descriptors);
 }
 
 void Spawner::destroy(const Request& request) {
@@ -360,6 +372,8 @@ Result<void> serve(roles::RoleStart& start) {
   TRY_VOID(linux::raise_descriptor_limit());
   // Reads the host's /etc, which is out of sight afterwards.
   TRY_VOID(templates::ensure_host_layer(start.confinement.state_dir));
+  TRY_VOID(templates::ensure_trust_layer(start.confinement.state_dir,
+                                         start.confinement.state_dir + "/egress/trust"));
   const Privileges privileges = TRY(take_privileges());
   start.confinement.own_user_namespace = privileges == Privileges::kOwnNamespace;
   const auto steps = TRY(roles::confine(roles::profile_of(start.role), start.confinement));

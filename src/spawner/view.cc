@@ -89,6 +89,7 @@ void LayerClones::bound() {
 
 std::string template_layer_path(const Digest& digest, const std::string& layer_directory) {
   if (is_host_layer(digest)) return layer_directory + "/host/fs";
+  if (digest == kTrustLayer) return layer_directory + "/trust/fs";
   std::string name;
   for (const std::uint8_t byte : digest.bytes) name += fmt::format("{:02x}", byte);
   return fmt::format("{}/{}/fs", layer_directory, name);

@@ -53,7 +53,9 @@ RoleProcess::RoleProcess(linux::Loop& loop, roles::Role role,
       since_(loop.now()),
       ready_(loop),
       stop_asked_(loop),
-      ended_(loop) {}
+      ended_(loop) {
+  ended_.set();  // until it is supervised
+}
 
 void RoleProcess::enter(State state) {
   state_ = state;
@@ -173,6 +175,7 @@ Duration restart_delay(const config::SupervisorConfig& settings, std::uint32_t f
 
 Task<std::optional<std::string>> RoleProcess::supervise() {
   std::optional<std::string> gave_up;
+  ended_.reset();
   while (!stopping_ && !gave_up) {
     const Duration ready_time = co_await run_once();
     failures_in_a_row_ = ready_time >= kStableTime ? 0 : failures_in_a_row_ + 1;

@@ -64,6 +64,7 @@ RoleRuntime::RoleRuntime(roles::RoleStart start, std::vector<roles::ConfinementS
       loop_(std::move(loop)),
       signals_(std::move(signals)),
       started_(loop_->now()),
+      keeper_(start_.descriptors.find("keeper")->second.get()),
       to_roles_(start_.take_all("dial:")),
       from_roles_(start_.take_all("from:")) {
   for (const auto& step : confinement_)
@@ -109,8 +110,11 @@ Result<void> RoleRuntime::open_control() {
   TRY_VOID(control_->listen(start_.take("control"), std::string(kOperator)));
   for (const auto& [caller, channel] : from_roles_) {
     const std::string role = caller;
-    loop_->spawn(roles::accept_dialled(*loop_, channel.get(), [this, role](linux::UniqueFd socket) {
-      if (auto served = control_->serve(std::move(socket), {.role = role}); !served)
+    loop_->spawn(roles::accept_dialled(*loop_, channel.get(), [this, role](roles::Dialled dialled) {
+      http::Peer peer{.role = role};
+      if (!dialled.along.empty())
+        peer.descriptors = std::make_shared<std::vector<linux::UniqueFd>>(std::move(dialled.along));
+      if (auto served = control_->serve(std::move(dialled.socket), std::move(peer)); !served)
         LOG_WARN("refused a connection", {"from", role}, {"error", served.error()});
     }));
   }
@@ -118,9 +122,8 @@ Result<void> RoleRuntime::open_control() {
 }
 
 int RoleRuntime::run() {
-  roles::Keeper keeper(start_.descriptors.find("keeper")->second.get());
   Result<void> opened = open_control();
-  if (opened) opened = keeper.say_ready();
+  if (opened) opened = keeper_.say_ready();
   if (!opened) {
     LOG_ERROR("cannot start", {"error", opened.error()});
     return 1;

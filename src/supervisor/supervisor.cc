@@ -57,6 +57,7 @@ class Supervisor {
   Result<void> open_control(linux::UniqueFd listener);
   Result<roles::RoleStart> prepare_start(Role role);
   Task<> live();
+  Task<> start_roles(linux::TaskGroup& group);
   Task<> supervise(RoleProcess& role);
   Task<> announce_when_ready();
   Task<> stop_on_signal();
@@ -223,6 +224,15 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
                     {"cpu_percent", fmt::format("{}", sandbox.cpu_percent)},
                     {"pids", fmt::format("{}", sandbox.pids)}};
   }
+  if (role == Role::kEgress) {
+    Json environments = Json::object();
+    for (const auto& [name, document] : config_.environments) environments[name] = document;
+    Json credentials = Json::object();
+    for (const auto& [name, credential] : config_.credentials)
+      credentials[name] = credential.allowed_host;
+    start.values = {{"environments", dump_json(environments)},
+                    {"credentials", dump_json(credentials)}};
+  }
   return start;
 }
 
@@ -238,10 +248,20 @@ Task<> Supervisor::live() {
   linux::TaskGroup work(*loop_);
   work.spawn(stop_on_signal());
   work.spawn(announce_when_ready());
-  for (auto& role : roles_) work.spawn(supervise(*role));
+  work.spawn(start_roles(work));
   co_await stop_asked_->wait(kNever);
   co_await stop_all();
   loop_->stop();
+}
+
+// Egress first: what it lays out for sandboxes to trust is part of every one that the spawner
+// makes.
+Task<> Supervisor::start_roles(linux::TaskGroup& group) {
+  RoleProcess& egress = *roles_[static_cast<std::size_t>(Role::kEgress)];
+  group.spawn(supervise(egress));
+  co_await egress.ready().wait(kNever);
+  for (auto& role : roles_)
+    if (role.get() != &egress) group.spawn(supervise(*role));
 }
 
 Task<> Supervisor::supervise(RoleProcess& role) {

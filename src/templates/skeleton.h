@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "pons/base/result.h"
 
@@ -33,5 +34,11 @@ void add_program_links(Skeleton& skeleton, const std::string& host_root);
 
 std::string digest_of(const Skeleton& skeleton);
 Result<void> write_skeleton(const Skeleton& skeleton, const std::string& directory);
+
+// Makes it the layer called `kind`, which is a link to the latest of its kind, and returns the path
+// of the tree. When it is that already, nothing happens. Earlier ones stay for the sandboxes that
+// stand on them; the oldest go.
+Result<std::string> publish_skeleton(const std::string& state_dir, std::string_view kind,
+                                     const Skeleton& skeleton);
 
 }  // namespace pons::templates

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "egress_gate.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
@@ -98,8 +99,12 @@ int run_warden(roles::RoleStart start) {
     return 1;
   }
   spawner::Client client((*runtime)->loop(), (*runtime)->channel_to(Role::kSpawner));
-  auto provider = sandbox::NamespacesProvider::create((*runtime)->loop(), client,
-                                                      settings_of((*runtime)->start()));
+  EgressGate gate((*runtime)->loop(), (*runtime)->channel_to(Role::kEgress),
+                  (*runtime)->client_to(Role::kEgress));
+  auto settings = settings_of((*runtime)->start());
+  settings.network_gate = &gate;
+  auto provider =
+      sandbox::NamespacesProvider::create((*runtime)->loop(), client, std::move(settings));
   if (!provider) {
     LOG_ERROR("cannot start", {"error", provider.error()});
     return 1;

@@ -99,6 +99,7 @@ struct Config {
   ConfinementConfig confinement;
   SandboxConfig sandbox;
   Harness harness = Harness::kNative;
+  std::map<std::string, std::string> environments;  // network policies: JSON text
   std::map<std::string, CredentialConfig> credentials;
   bool operator==(const Config&) const = default;
 };

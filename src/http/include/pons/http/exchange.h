@@ -14,6 +14,7 @@
 #include "pons/http/event_stream.h"
 #include "pons/http/head.h"
 #include "pons/http/websocket.h"
+#include "pons/linux/fd.h"
 
 namespace pons::http {
 
@@ -34,6 +35,8 @@ Response error_response(int status, std::string_view type, std::string_view mess
 struct Peer {
   std::string role;     // "public", "admin", or the role that dialled
   std::string address;  // numeric, public connections only
+  // What a role sent along with its connection; a handler takes it out.
+  std::shared_ptr<std::vector<linux::UniqueFd>> descriptors;
 };
 
 // One request and its answer, whatever the protocol version underneath. Handlers get it by

@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "pons/base/result.h"
 #include "pons/base/task.h"
@@ -36,9 +38,17 @@ class FairTurns {
 
 // Caller's side: a connected stream socket to whoever serves the channel, now or once it is back.
 // Never blocks; kUnavailable when too many connections are waiting already.
-Result<linux::UniqueFd> dial(int channel);
+// Copies of `along` travel with the connection.
+Result<linux::UniqueFd> dial(int channel, std::span<const int> along = {});
+inline constexpr std::size_t kAlongMax = 2;
+
+// A connection as the callee gets it. What came along is whatever the caller chose to send.
+struct Dialled {
+  linux::UniqueFd socket;
+  std::vector<linux::UniqueFd> along;
+};
 
 // Callee's side: hands every connection to `accept`, until cancelled.
-Task<> accept_dialled(linux::Loop& loop, int channel, std::function<void(linux::UniqueFd)> accept);
+Task<> accept_dialled(linux::Loop& loop, int channel, std::function<void(Dialled)> accept);
 
 }  // namespace pons::roles

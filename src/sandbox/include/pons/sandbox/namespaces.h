@@ -6,6 +6,7 @@
 
 #include "pons/base/clock.h"
 #include "pons/linux/loop.h"
+#include "pons/sandbox/network_gate.h"
 #include "pons/sandbox/provider.h"
 #include "pons/spawner/client.h"
 
@@ -19,6 +20,7 @@ struct NamespacesSettings {
   std::size_t sandboxes_max = 2000;
   Duration check_every = std::chrono::seconds(5);  // those that wait in the pool
   Duration check_time = std::chrono::seconds(10);  // who has not answered by then is taken down
+  NetworkGate* network_gate = nullptr;  // null: no sandbox has a network; must outlive the provider
   Limits defaults;  // for a request whose memory_bytes, cpu_percent or pids is 0
 };
 

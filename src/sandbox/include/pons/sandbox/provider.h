@@ -62,6 +62,14 @@ struct TemplateInfo {
 
 enum class State : std::uint8_t { kRunning, kPaused, kEnded };
 
+// How a sandbox reaches the world. With neither, it does not.
+struct NetworkRequest {
+  std::string environment;  // of the configuration, by its name
+  std::string policy;       // or a policy of its own: JSON text
+  bool wanted() const { return !environment.empty() || !policy.empty(); }
+  bool operator==(const NetworkRequest&) const = default;
+};
+
 struct CreateRequest {
   std::string id;  // empty: one is made. [a-z0-9-], 1 to 64 characters
   std::string template_name = "host";
@@ -69,6 +77,7 @@ struct CreateRequest {
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> labels;  // kept, and given back
   Limits limits;
+  NetworkRequest network;
   bool must_be_new = false;  // kConflict when the id is there already
   bool ephemeral = false;    // does not outlive the process of the provider that made it
 };

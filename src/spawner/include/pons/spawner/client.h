@@ -17,7 +17,7 @@ struct SpawnerReply {
   Reply reply;
   std::vector<linux::UniqueFd> descriptors;  // at most kReplyDescriptorsMax
 };
-inline constexpr std::size_t kReplyDescriptorsMax = 1;
+inline constexpr std::size_t kReplyDescriptorsMax = 2;
 
 // The warden's side of the channel. Any number of calls may wait at once; a spawner that restarts
 // meanwhile costs them their deadline and nothing else.

@@ -13,7 +13,7 @@ namespace pons::spawner {
 inline constexpr std::uint32_t kMagic = 0x504F4E53;  // "PONS"
 inline constexpr std::uint16_t kVersion = 2;
 
-inline constexpr std::size_t kTemplateLayersMax = 32;
+inline constexpr std::size_t kTemplateLayersMax = 33;  // of an image, and kTrustLayer
 inline constexpr std::size_t kOwnLayersMax = 32;
 
 enum class RequestKind : std::uint16_t {
@@ -34,16 +34,25 @@ enum class RequestKind : std::uint16_t {
                      // values: how many; `digests`: what they are called there
   kFreeze = 10,
   kThaw = 11,
-  kSetLimits = 12,  // create.limits
-  kUsage = 13,      // values: see Usage
-  kDial = 14,       // a TCP socket being connected to port `argument` inside
-  kList = 15,       // values: up to 8 keys greater than `argument`, ascending; 0 after the last
+  kSetLimits = 12,    // create.limits
+  kUsage = 13,        // values: see Usage
+  kDial = 14,         // a TCP socket being connected to port `argument` inside
+  kList = 15,         // values: up to 8 keys greater than `argument`, ascending; 0 after the last
+  kOpenNetwork = 16,  // comes back with the two sockets of its way out, TCP and names, which nobody
+                      // has yet; EADDRINUSE when somebody has
 };
 
 struct Digest {  // of a template layer; all zero: the host's own
   std::array<std::uint8_t, 32> bytes{};
   bool operator==(const Digest&) const = default;
 };
+
+// The files by which a sandbox trusts what egress shows it and finds its names; the same in all.
+inline constexpr Digest kTrustLayer = [] {
+  Digest digest;
+  digest.bytes.fill(0xFF);
+  return digest;
+}();
 
 // A layer that a sandbox wrote. Sandboxes may stand on frozen layers of others.
 struct OwnLayer {
@@ -143,6 +152,7 @@ enum class Step : std::uint32_t {
   kDelete,
   kConnect,
   kDial,
+  kWayOut,
   kKeep,
   kCount,
 };
@@ -176,7 +186,7 @@ struct Reply {
   std::array<Digest, 16> digests{};
 };
 
-static_assert(sizeof(Create) == 8 + 32 * 32 + 48 && sizeof(View) == 8 + 32 * 16 + 8);
+static_assert(sizeof(Create) == 8 + 33 * 32 + 48 && sizeof(View) == 8 + 32 * 16 + 8);
 static_assert(sizeof(Request) == 32 + sizeof(Create) + sizeof(View));
 static_assert(sizeof(Reply) == 32 + 80 + 512);
 

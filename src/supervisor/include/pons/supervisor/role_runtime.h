@@ -13,6 +13,7 @@
 #include "pons/linux/loop.h"
 #include "pons/linux/signals.h"
 #include "pons/roles/confinement.h"
+#include "pons/roles/keeper.h"
 #include "pons/roles/start.h"
 
 namespace pons::supervisor {
@@ -31,6 +32,8 @@ class RoleRuntime {
   // A client to a role that the profile lets this one dial; any other is a bug.
   http::Client& client_to(roles::Role role);
   int channel_to(roles::Role role);
+  // Descriptors that are to outlive this process. Used before run() or on the loop.
+  roles::Keeper& keeper() { return keeper_; }
 
   // Beside the standard ones: GET /healthz, GET /identity, and for the operator POST /selftest.
   void add_routes(std::vector<http::Route> routes);
@@ -60,6 +63,7 @@ class RoleRuntime {
   std::unique_ptr<linux::Loop> loop_;
   linux::SignalFd signals_;
   TimePoint started_;
+  roles::Keeper keeper_;
   std::map<std::string, linux::UniqueFd, std::less<>> to_roles_;
   std::map<std::string, linux::UniqueFd, std::less<>> from_roles_;
   std::map<roles::Role, std::unique_ptr<http::Client>> clients_;

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "pons/base/result.h"
+
+namespace pons::templates {
+
+// Makes the layer that lies above every template: the files below `source`, few and small, written
+// by another role. Directories, regular files and links; no owner, no special bits. A source that
+// is not there makes an empty layer.
+Result<std::string> ensure_trust_layer(const std::string& state_dir, const std::string& source);
+
+}  // namespace pons::templates
