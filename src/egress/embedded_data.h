@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string_view>
+
+namespace pons::egress {
+
+// The files of data/, as they were at build time.
+std::string_view services_json();
+std::string_view packages_json();
+std::string_view shared_suffixes_json();
+
+}  // namespace pons::egress

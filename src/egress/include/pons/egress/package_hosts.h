@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pons/egress/destination.h"
+
+namespace pons::egress {
+
+struct PackageHost {
+  Destination host;
+  std::uint16_t port = 443;
+  auto operator<=>(const PackageHost&) const = default;
+};
+
+// Where apt, npm, pip and cargo of this machine get their packages from, by the word a policy uses.
+using PackageHosts = std::map<std::string, std::vector<PackageHost>, std::less<>>;
+
+// Reads the tools' own configuration below `root`; a tool without any gets its own public default.
+// Users and passwords in addresses are dropped. Files that cannot be read count as absent.
+PackageHosts read_package_hosts(const std::string& root = "/");
+
+}  // namespace pons::egress

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pons/base/result.h"
+#include "pons/egress/destination.h"
+#include "pons/egress/package_hosts.h"
+
+namespace pons::egress {
+
+enum class Mode : std::uint8_t { kNone, kList, kPublic };
+
+enum class Reason : std::uint8_t {
+  kAllowed,
+  kNetworkOff,
+  kHostDenied,
+  kHostNotAllowed,
+  kPortNotAllowed,
+  kMethodNotAllowed,
+  kPathNotAllowed,
+  kPathAmbiguous,
+  kAddressNotAllowed,
+};
+
+std::string_view to_string(Reason reason);  // "host_not_allowed": stable, for machines
+
+struct Decision {
+  Reason reason = Reason::kHostNotAllowed;
+  std::string rule;          // what decided: "allow/2", "service github", "package apt", "deny/0"…
+  bool by_wildcard = false;  // no rule names this very host: whoever asks may have made the name up
+
+  bool allowed() const { return reason == Reason::kAllowed; }
+};
+
+struct PolicyLimits {
+  std::uint64_t connections = 256;  // open at once
+  std::uint64_t requests = 0;       // in a sandbox's life; 0: not limited
+  std::uint64_t bytes_out = 0;      // in a sandbox's life; 0: not limited
+};
+
+struct PolicyRule;  // policy_rule.h: private
+
+// What one sandbox may reach, compiled from a document. Immutable: a change is a new policy with a
+// higher generation, by which those who act on an older one know to ask again.
+//
+// Several rules for one host add up. In mode `public` a host that no rule names is reached at any
+// public address, on ports 443 and 80 or those of rules with the host "*"; a host that a rule names
+// is under its rules as in mode `list`. What `deny` names is never allowed.
+class Policy {
+ public:
+  // The error names the place in the document as a JSON pointer and says how to write it instead.
+  static Result<std::shared_ptr<const Policy>> compile(std::string_view document,
+                                                       std::uint64_t generation,
+                                                       const PackageHosts& packages);
+  static std::shared_ptr<const Policy> closed(std::uint64_t generation);  // mode `none`
+  ~Policy();
+
+  std::uint64_t generation() const { return generation_; }
+  Mode mode() const { return mode_; }
+  const PolicyLimits& limits() const { return limits_; }
+  const std::vector<std::string>& credentials() const { return credentials_; }
+
+  // For DNS.
+  Decision judge_name(const HostName& name) const;
+  // Before anything is resolved or dialled.
+  Decision judge_connect(const Destination& destination, std::uint16_t port) const;
+  // For each address that the destination resolved to.
+  Decision judge_address(const Destination& destination, std::uint16_t port,
+                         const IpAddress& address) const;
+  // `target` may carry a query.
+  Decision judge_request(const Destination& destination, std::uint16_t port,
+                         std::string_view method, std::string_view target) const;
+
+  // True when requests to it must be seen: methods, paths, or a rule that says so.
+  bool needs_inspection(const Destination& destination, std::uint16_t port) const;
+  // True when bytes that are neither TLS nor HTTP may pass; never where requests must be seen.
+  bool allows_opaque(const Destination& destination, std::uint16_t port) const;
+
+ private:
+  friend class PolicyCompiler;
+  Policy();
+  std::vector<const PolicyRule*> rules_for(const Destination& destination) const;
+  std::vector<const PolicyRule*> rules_for(const Destination& destination,
+                                           std::uint16_t port) const;
+  const PolicyRule* find_denial(const Destination& destination) const;
+
+  std::uint64_t generation_ = 0;
+  Mode mode_ = Mode::kNone;
+  PolicyLimits limits_;
+  std::vector<std::string> credentials_;
+  std::vector<PolicyRule> allow_;
+  std::vector<PolicyRule> deny_;
+};
+
+// gateway.pons.internal and tools.pons.internal: always there, in every mode.
+bool is_built_in(const HostName& name);
+
+}  // namespace pons::egress

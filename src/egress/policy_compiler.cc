@@ -1,0 +1,327 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "document_reader.h"
+#include "embedded_data.h"
+#include "policy_rule.h"
+#include "pons/base/check.h"
+#include "pons/base/text.h"
+#include "pons/egress/policy.h"
+#include "public_suffix.h"
+
+namespace pons::egress {
+
+namespace {
+
+constexpr std::size_t kDocumentBytesMax = 1 << 20;
+constexpr std::size_t kDocumentDepthMax = 8;
+constexpr std::size_t kRulesMax = 1024;
+constexpr std::size_t kEntriesMax = 256;
+constexpr std::uint64_t kConnectionsMax = 65'535;
+constexpr std::string_view kWildcard = "*.";
+
+enum class Purpose : std::uint8_t { kAllow, kDeny };
+
+template <class Read>
+auto read_list(const Place& place, std::size_t entries_max, Read read)
+    -> Result<std::vector<typename std::invoke_result_t<Read, Place>::value_type>> {
+  TRY_VOID(place.expect_list(entries_max));
+  std::vector<typename std::invoke_result_t<Read, Place>::value_type> list;
+  for (std::size_t i = 0; i < place.value.size(); ++i) list.push_back(TRY(read(place.at(i))));
+  return list;
+}
+
+// A restriction that is there but empty would restrict nothing or everything: neither is meant.
+template <class Read>
+auto read_restriction(const Place& place, Read read) {
+  auto list = read_list(place, kEntriesMax, std::move(read));
+  if (list && list->empty()) list = place.refuse("is empty: leave it out or name something");
+  return list;
+}
+
+Result<HostName> read_name(const Place& place, std::string_view text) {
+  auto name = HostName::parse(text);
+  if (!name) return place.refuse(name.error().message);
+  if (name->text() == "pons.internal" || name->is_below("pons.internal"))
+    return place.refuse("pons.internal is reserved; its hosts need no rule");
+  if (name->text() == "localhost" || name->is_below("localhost"))
+    return place.refuse("localhost is the sandbox itself and needs no rule");
+  return name;
+}
+
+Result<HostPattern> read_wildcard(const Place& place, std::string_view suffix, Purpose purpose) {
+  const HostName name = TRY(read_name(place, suffix));
+  if (purpose == Purpose::kDeny)
+    return HostPattern{.kind = HostPattern::Kind::kAllBelow, .name = name.text()};
+  if (is_shared_suffix(name.text()))
+    return place.refuse(
+        fmt::format("names below {} belong to different owners: name each host", name.text()));
+  return HostPattern{.kind = HostPattern::Kind::kOneBelow, .name = name.text()};
+}
+
+Result<HostPattern> read_host(const Place& place, Purpose purpose) {
+  const std::string text = TRY(place.text());
+  if (text == "*") {
+    if (purpose == Purpose::kDeny) return place.refuse("to deny everything, set mode to none");
+    return HostPattern{.kind = HostPattern::Kind::kAnything};
+  }
+  if (text.starts_with(kWildcard))
+    return read_wildcard(place, std::string_view(text).substr(kWildcard.size()), purpose);
+  if (text.contains('*'))
+    return place.refuse("a wildcard is the whole first label, like *.example.com");
+  if (auto range = CidrRange::parse(text)) {
+    if (purpose == Purpose::kAllow && text.contains('/'))
+      return place.refuse("a rule names one host; ranges of addresses go into addresses");
+    return HostPattern{.kind = HostPattern::Kind::kRange, .name = text, .range = {*range}};
+  }
+  if (text.contains('/') || text.contains(':'))
+    return place.refuse("a host only: no scheme, port or path; ports has its own key");
+  return HostPattern{.name = TRY(read_name(place, text)).text()};
+}
+
+Result<std::string> read_method(const Place& place) {
+  std::string method = TRY(place.text());
+  const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || c == '-'; };
+  if (method.empty() || method.size() > 32 || !std::ranges::all_of(method, is_letter))
+    return place.refuse("a method is written in capitals, like GET");
+  if (method == "CONNECT") return place.refuse("CONNECT is no request to a host");
+  return method;
+}
+
+Result<PathPattern> read_path(const Place& place) {
+  auto pattern = PathPattern::parse(TRY(place.text()));
+  if (!pattern) return place.refuse(pattern.error().message);
+  return pattern;
+}
+
+Result<CidrRange> read_range(const Place& place) {
+  auto range = CidrRange::parse(TRY(place.text()));
+  if (!range) return place.refuse(range.error().message);
+  if (const AddressClass base = classify(range->base()); base == AddressClass::kMetadata)
+    return place.refuse("serves credentials of this machine: no rule opens it");
+  return range;
+}
+
+Result<std::uint16_t> read_port(const Place& place) {
+  return static_cast<std::uint16_t>(TRY(place.number(1, 65'535)));
+}
+
+// What no address check would ever let pass is a mistake in the rule.
+Result<void> check_literal(const Place& place, const PolicyRule& rule) {
+  if (rule.host.kind != HostPattern::Kind::kRange) return {};
+  const IpAddress& address = rule.host.range.front().base();
+  const AddressClass address_class = classify(address);
+  if (!can_be_opened(address_class))
+    return place.refuse(fmt::format("a {} address: no rule opens it", to_string(address_class)));
+  const bool named = std::ranges::any_of(
+      rule.addresses, [&](const CidrRange& range) { return range.contains(address); });
+  if (!named && (address_class != AddressClass::kPublic || !rule.addresses.empty()))
+    return place.refuse(
+        fmt::format("a {} address: name it in addresses, too", to_string(address_class)));
+  return {};
+}
+
+Result<PolicyRule> read_rule(const Place& place, std::string source) {
+  TRY_VOID(
+      place.expect_object({"host", "ports", "methods", "paths", "inspect", "tcp", "addresses"}));
+  if (!place.has("host")) return place.refuse("has no host");
+  PolicyRule rule{.source = std::move(source),
+                  .host = TRY(read_host(place.at("host"), Purpose::kAllow)),
+                  .ports = {kHttpsPort, kHttpPort}};
+  if (place.has("ports")) rule.ports = TRY(read_restriction(place.at("ports"), read_port));
+  if (place.has("methods")) rule.methods = TRY(read_restriction(place.at("methods"), read_method));
+  if (place.has("paths")) rule.paths = TRY(read_restriction(place.at("paths"), read_path));
+  if (place.has("addresses"))
+    rule.addresses = TRY(read_restriction(place.at("addresses"), read_range));
+  if (place.has("inspect")) rule.inspect = TRY(place.at("inspect").flag());
+  if (place.has("tcp")) rule.tcp = TRY(place.at("tcp").flag());
+  if (rule.tcp && rule.sees_requests())
+    return place.at("tcp").refuse("bytes that pass unread have no methods or paths to inspect");
+  if (rule.host.kind == HostPattern::Kind::kAnything && !rule.addresses.empty())
+    return place.at("addresses").refuse("opens addresses for every name: name the host");
+  TRY_VOID(check_literal(place.at("host"), rule));
+  return rule;
+}
+
+const Json& embedded_services() {
+  static const Json kServices = [] {
+    auto services = parse_json(services_json());
+    CHECK(services.has_value());
+    return std::move(*services);
+  }();
+  return kServices;
+}
+
+const Json& embedded_packages() {
+  static const Json kPackages = [] {
+    auto packages = parse_json(packages_json());
+    CHECK(packages.has_value());
+    return std::move(*packages);
+  }();
+  return kPackages;
+}
+
+// A word out of a known set, or an error that names the set.
+Result<std::string> read_word(const Place& place, const Json& known) {
+  std::string word = TRY(place.text());
+  if (known.contains(word)) return word;
+  std::vector<std::string> words;
+  for (const auto& [key, ignored] : known.items()) words.push_back(key);
+  return place.refuse(fmt::format("not known; there are {}", fmt::join(words, ", ")));
+}
+
+Result<std::string> read_credential(const Place& place) {
+  std::string name = TRY(place.text());
+  const auto is_fine = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  };
+  if (name.empty() || name.size() > 128 || !std::ranges::all_of(name, is_fine))
+    return place.refuse("a credential's name has 1 to 128 letters, digits, and _ - .");
+  return name;
+}
+
+}  // namespace
+
+class PolicyCompiler {
+ public:
+  PolicyCompiler(std::uint64_t generation, const PackageHosts& packages)
+      : policy_(new Policy), packages_(packages) {
+    policy_->generation_ = generation;
+  }
+
+  Result<std::shared_ptr<const Policy>> compile(const Place& document) {
+    TRY_VOID(document.expect_object(
+        {"mode", "allow", "deny", "services", "packages", "credentials", "limits"}));
+    TRY_VOID(read_mode(document));
+    if (document.has("allow")) TRY_VOID(read_allow(document.at("allow")));
+    if (document.has("services")) TRY_VOID(read_services(document.at("services")));
+    if (document.has("packages")) TRY_VOID(read_packages(document.at("packages")));
+    if (document.has("deny")) TRY_VOID(read_deny(document.at("deny")));
+    if (document.has("limits")) TRY_VOID(read_limits(document.at("limits")));
+    if (document.has("credentials"))
+      policy_->credentials_ =
+          TRY(read_list(document.at("credentials"), kEntriesMax, read_credential));
+    TRY_VOID(finish(document));
+    return std::shared_ptr<const Policy>(std::move(policy_));
+  }
+
+ private:
+  Result<void> read_mode(const Place& document) {
+    if (!document.has("mode")) return document.refuse("has no mode: none, list or public");
+    const std::string mode = TRY(document.at("mode").text());
+    if (mode == "none")
+      policy_->mode_ = Mode::kNone;
+    else if (mode == "list")
+      policy_->mode_ = Mode::kList;
+    else if (mode == "public")
+      policy_->mode_ = Mode::kPublic;
+    else
+      return document.at("mode").refuse("must be none, list or public");
+    return {};
+  }
+
+  Result<void> read_allow(const Place& place) {
+    TRY_VOID(place.expect_list(kRulesMax));
+    for (std::size_t i = 0; i < place.value.size(); ++i) {
+      PolicyRule rule = TRY(read_rule(place.at(i), fmt::format("allow/{}", i)));
+      if (rule.host.kind == HostPattern::Kind::kAnything && policy_->mode_ != Mode::kPublic)
+        return place.at(i).at("host").refuse("* is for mode public; here, name each host");
+      policy_->allow_.push_back(std::move(rule));
+    }
+    return {};
+  }
+
+  Result<void> read_deny(const Place& place) {
+    TRY_VOID(place.expect_list(kRulesMax));
+    for (std::size_t i = 0; i < place.value.size(); ++i)
+      policy_->deny_.push_back({.source = fmt::format("deny/{}", i),
+                                .host = TRY(read_host(place.at(i), Purpose::kDeny))});
+    return {};
+  }
+
+  Result<void> read_services(const Place& place) {
+    const auto words = TRY(read_list(
+        place, kEntriesMax, [](const Place& p) { return read_word(p, embedded_services()); }));
+    for (const std::string& word : words) {
+      const Place rules{embedded_services().at(word).at("allow"), "/services/" + word};
+      for (std::size_t i = 0; i < rules.value.size(); ++i)
+        policy_->allow_.push_back(TRY(read_rule(rules.at(i), "service " + word)));
+    }
+    return {};
+  }
+
+  Result<void> read_packages(const Place& place) {
+    const auto words = TRY(read_list(
+        place, kEntriesMax, [](const Place& p) { return read_word(p, embedded_packages()); }));
+    for (const std::string& word : words) {
+      const auto found = packages_.find(word);
+      if (found == packages_.end() || found->second.empty())
+        return place.refuse(fmt::format("{} is configured for no host on this machine", word));
+      for (const PackageHost& host : found->second) add_package_host(word, host);
+    }
+    return {};
+  }
+
+  // Fetching is all that a package tool does, but for the requests that the data lists.
+  void add_package_host(const std::string& word, const PackageHost& host) {
+    PolicyRule rule{.source = "package " + word, .ports = {host.port}, .methods = {"GET", "HEAD"}};
+    if (const auto* name = std::get_if<HostName>(&host.host)) {
+      rule.host = {.kind = HostPattern::Kind::kName, .name = name->text()};
+    } else {
+      const std::string text = to_text(host.host);
+      rule.host = {
+          .kind = HostPattern::Kind::kRange, .name = text, .range = {*CidrRange::parse(text)}};
+    }
+    policy_->allow_.push_back(rule);
+    for (const Json& also : embedded_packages().at(word).at("also")) {
+      rule.methods = also.at("methods").get<std::vector<std::string>>();
+      rule.paths.clear();
+      for (const Json& path : also.at("paths"))
+        rule.paths.push_back(*PathPattern::parse(path.get<std::string>()));
+      policy_->allow_.push_back(rule);
+    }
+  }
+
+  Result<void> read_limits(const Place& place) {
+    TRY_VOID(place.expect_object({"connections", "requests", "bytes_out"}));
+    PolicyLimits& limits = policy_->limits_;
+    if (place.has("connections"))
+      limits.connections = TRY(place.at("connections").number(1, kConnectionsMax));
+    if (place.has("requests")) limits.requests = TRY(place.at("requests").number(0, UINT64_MAX));
+    if (place.has("bytes_out")) limits.bytes_out = TRY(place.at("bytes_out").number(0, UINT64_MAX));
+    return {};
+  }
+
+  Result<void> finish(const Place& document) {
+    auto& allow = policy_->allow_;
+    if (policy_->mode_ == Mode::kList && allow.empty())
+      return document.refuse(
+          "mode list without anything allowed: add to allow, or set mode to none");
+    const bool has_general_rule = std::ranges::any_of(allow, [](const PolicyRule& rule) {
+      return rule.host.kind == HostPattern::Kind::kAnything;
+    });
+    if (policy_->mode_ == Mode::kPublic && !has_general_rule)
+      allow.push_back({.source = "mode public",
+                       .host = {.kind = HostPattern::Kind::kAnything},
+                       .ports = {kHttpsPort, kHttpPort}});
+    return {};
+  }
+
+  std::shared_ptr<Policy> policy_;
+  const PackageHosts& packages_;
+};
+
+Result<std::shared_ptr<const Policy>> Policy::compile(std::string_view document,
+                                                      std::uint64_t generation,
+                                                      const PackageHosts& packages) {
+  const auto json = parse_json(document, {.depth = kDocumentDepthMax, .bytes = kDocumentBytesMax});
+  if (!json) return make_error(json.error().code, "read policy", json.error().message);
+  return PolicyCompiler(generation, packages).compile(Place{*json, ""});
+}
+
+}  // namespace pons::egress

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pons/egress/destination.h"
+#include "request_path.h"
+
+namespace pons::egress {
+
+// Which hosts a rule is about.
+struct HostPattern {
+  enum class Kind : std::uint8_t {
+    kName,
+    kOneBelow,  // "*.example.com" that allows: exactly one label
+    kAllBelow,  // "*.example.com" that denies: any number of labels
+    kAnything,
+    kRange,
+  };
+  Kind kind = Kind::kName;
+  std::string name;                // of kName, and what follows "*." of the wildcards
+  std::vector<CidrRange> range{};  // of kRange: exactly one
+
+  bool matches(const Destination& destination) const;
+  bool names_a_host() const { return kind == Kind::kName || kind == Kind::kRange; }
+};
+
+struct PolicyRule {
+  std::string source;  // "allow/2"
+  HostPattern host;
+  std::vector<std::uint16_t> ports;
+  std::vector<std::string> methods;  // none: all
+  std::vector<PathPattern> paths;    // none: all
+  std::vector<CidrRange> addresses;  // none: public ones
+  bool inspect = false;
+  bool tcp = false;
+
+  bool sees_requests() const { return inspect || !methods.empty() || !paths.empty(); }
+};
+
+inline constexpr std::uint16_t kHttpsPort = 443;
+inline constexpr std::uint16_t kHttpPort = 80;
+
+}  // namespace pons::egress
