@@ -93,4 +93,10 @@ Result<void> write_file_atomically(const std::string& path, std::string_view dat
   return {};
 }
 
+Result<void> sync_directory(const std::string& path) {
+  const UniqueFd directory = TRY(open_file(path, O_RDONLY | O_DIRECTORY));
+  if (fsync(directory.get()) != 0) return os_error("sync directory", path);
+  return {};
+}
+
 }  // namespace pons::linux

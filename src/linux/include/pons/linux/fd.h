@@ -35,5 +35,7 @@ Result<void> write_all(int fd, std::string_view data);
 
 // Replaces the file in one step: readers see the old text or the new one. Synced before it returns.
 Result<void> write_file_atomically(const std::string& path, std::string_view data, unsigned mode);
+// Makes it last what was created, replaced or removed in the directory.
+Result<void> sync_directory(const std::string& path);
 
 }  // namespace pons::linux

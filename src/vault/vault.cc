@@ -1,0 +1,238 @@
+#include "pons/vault/vault.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <sodium.h>
+
+#include "layout.h"
+#include "pons/base/check.h"
+#include "pons/linux/fd.h"
+#include "pons/vault/sealed.h"
+
+namespace pons::vault {
+
+namespace {
+
+constexpr std::string_view kKeyProof = "this vault opens with this key";
+constexpr std::string_view kTemporaryEnding = ".tmp";
+
+// One key per purpose: whoever learns how stubs are made learns nothing of the seals.
+Secret subkey(const Secret& key, std::string_view purpose) {
+  std::string bytes(kKeyBytes, '\0');
+  crypto_generichash(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(),
+                     reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size(),
+                     reinterpret_cast<const unsigned char*>(key.reveal().data()), key.size());
+  return Secret(std::move(bytes));
+}
+
+Error not_found(std::string_view name) {
+  return make_error(ErrorCode::kNotFound, "find credential",
+                    fmt::format("there is no credential {}", name));
+}
+
+// One inside the other: which of the two stands in a text could not be told.
+bool overlap(std::string_view a, std::string_view b) {
+  if (a.empty() || b.empty() || a == b) return false;
+  return a.find(b) != std::string_view::npos || b.find(a) != std::string_view::npos;
+}
+
+}  // namespace
+
+Vault::Vault(std::string directory, const Secret& key, const Clock& clock)
+    : directory_(std::move(directory)),
+      sealing_key_(subkey(key, "pons vault seal 1")),
+      stub_key_(subkey(key, "pons vault stub 1")),
+      clock_(clock) {}
+
+Result<std::unique_ptr<Vault>> Vault::open(const std::string& state_directory, const Secret& key,
+                                           const Clock& clock) {
+  if (!start_sodium())
+    return make_error(ErrorCode::kUnsupported, "open vault", "there are no random numbers");
+  if (key.size() != kKeyBytes)
+    return make_error(ErrorCode::kInvalid, "open vault", "its key has 32 bytes");
+  std::string directory = fmt::format("{}/{}", state_directory, kSealedDirectory);
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return os_error("create vault directory", directory);
+  std::unique_ptr<Vault> vault(new Vault(std::move(directory), key, clock));
+  TRY_VOID(vault->read_files());
+  TRY_VOID(vault->check_key());
+  return vault;
+}
+
+Result<void> Vault::read_files() {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory_, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string file = entry->path().filename().string();
+    // What a process left that was killed between writing and renaming.
+    if (file.ends_with(kTemporaryEnding)) unlink(entry->path().c_str());
+    if (!file.ends_with(kSealedEnding)) continue;
+    const std::string name = file.substr(0, file.size() - kSealedEnding.size());
+    if (!is_credential_name(name)) continue;
+    if (credentials_.size() + damaged_.size() == kCredentialsMax)
+      return make_error(ErrorCode::kLimit, "open vault", "it holds more than 1024 credentials");
+    auto credential = [&]() -> Result<Credential> {
+      const auto sealed = TRY(linux::read_file(file_of(name), kSealedBytesMax));
+      const Secret plain = TRY(open_bytes(sealing_key_, name, sealed));
+      return decode_credential(name, plain.reveal());
+    }();
+    if (credential)
+      credentials_[name] = std::make_shared<const Credential>(std::move(*credential));
+    else
+      damaged_[name] = {
+          .name = name, .file = file_of(name), .reason = credential.error().describe()};
+  }
+  if (error) return os_error("read vault directory", directory_, error.value());
+  return {};
+}
+
+// One damaged file must not lock all others away, and a wrong key must not begin a second vault in
+// the same directory.
+Result<void> Vault::check_key() {
+  const std::string path = fmt::format("{}/{}", directory_, kKeyProofFile);
+  const auto proof = linux::read_file(path, kSealedBytesMax);
+  if (!proof && proof.error().code != ErrorCode::kNotFound) return proof.error();
+  if (proof && open_bytes(sealing_key_, kKeyProofFile, *proof)) return {};
+  const bool is_new = !proof && damaged_.empty();
+  if (credentials_.empty() && !is_new)
+    return make_error(ErrorCode::kDenied, "open vault",
+                      fmt::format("nothing in {} opens with this key", directory_));
+  return write_durably(directory_, kKeyProofFile,
+                       seal_bytes(sealing_key_, kKeyProofFile, kKeyProof));
+}
+
+Result<void> Vault::set(NewCredential wanted) {
+  if (!is_credential_name(wanted.name))
+    return make_error(ErrorCode::kInvalid, "set credential",
+                      "a name is that of an environment variable: A-Z, 0-9 and _, at most 128");
+  if (wanted.bindings.empty())
+    return make_error(ErrorCode::kInvalid, "set credential",
+                      "a credential without a binding could be used nowhere");
+  TRY_VOID(check_value(wanted.value.reveal()));
+  TRY_VOID(refuse_overlap(wanted.name, wanted.value.reveal()));
+  const auto known = credentials_.find(wanted.name);
+  if (known == credentials_.end() && !damaged_.contains(wanted.name) &&
+      credentials_.size() + damaged_.size() >= kCredentialsMax)
+    return make_error(ErrorCode::kLimit, "set credential", "the vault holds 1024 credentials");
+  Credential credential;
+  credential.name = std::move(wanted.name);
+  credential.shape = TRY(shape_of(wanted.value.reveal()));
+  credential.value = std::move(wanted.value);
+  credential.bindings = std::move(wanted.bindings);
+  credential.scrub = wanted.scrub;
+  credential.created_unix_ms = credential.rotated_unix_ms = now_unix_ms();
+  if (known != credentials_.end() && known->second->value.reveal() != credential.value.reveal()) {
+    credential.previous = Secret(std::string(known->second->value.reveal()));
+    credential.previous_until_unix_ms =
+        now_unix_ms() + std::chrono::milliseconds(kDefaultGrace).count();
+  }
+  return keep(std::move(credential));
+}
+
+Result<void> Vault::rotate(std::string_view name, Secret value, Duration grace) {
+  const auto old = TRY(load(name));
+  TRY_VOID(check_value(value.reveal()));
+  TRY_VOID(refuse_overlap(name, value.reveal()));
+  if (value.reveal() == old->value.reveal())
+    return make_error(ErrorCode::kInvalid, "rotate credential", "that is the value it has");
+  constexpr std::chrono::hours kGraceMax{24 * 30};
+  if (grace < Duration::zero() || grace > kGraceMax)
+    return make_error(ErrorCode::kInvalid, "rotate credential", "a grace time is 0 to 30 days");
+  Credential credential = old->clone();
+  credential.previous = std::move(credential.value);
+  credential.previous_until_unix_ms =
+      now_unix_ms() + std::chrono::duration_cast<std::chrono::milliseconds>(grace).count();
+  credential.value = std::move(value);
+  credential.rotated_unix_ms = now_unix_ms();
+  return keep(std::move(credential));
+}
+
+Result<void> Vault::remove(std::string_view name) {
+  if (!credentials_.contains(name) && !damaged_.contains(name)) return not_found(name);
+  // In memory first: a value that cannot be deleted on disk is still not used again.
+  std::erase_if(credentials_, [&](const auto& known) { return known.first == name; });
+  std::erase_if(damaged_, [&](const auto& known) { return known.first == name; });
+  ++generation_;
+  if (listener_) listener_();
+  if (unlink(file_of(name).c_str()) != 0 && errno != ENOENT)
+    return os_error("remove sealed file", file_of(name));
+  return linux::sync_directory(directory_);
+}
+
+Result<std::shared_ptr<const Credential>> Vault::load(std::string_view name) const {
+  if (const auto known = credentials_.find(name); known != credentials_.end()) return known->second;
+  if (const auto bad = damaged_.find(name); bad != damaged_.end())
+    return make_error(ErrorCode::kDenied, "load credential",
+                      fmt::format("{} cannot be used: {}; set the credential again or restore the "
+                                  "file",
+                                  bad->second.file, bad->second.reason));
+  return not_found(name);
+}
+
+std::vector<std::shared_ptr<const Credential>> Vault::list() const {
+  std::vector<std::shared_ptr<const Credential>> all;
+  for (const auto& [name, credential] : credentials_) all.push_back(credential);
+  return all;
+}
+
+std::vector<DamagedCredential> Vault::damaged() const {
+  std::vector<DamagedCredential> all;
+  for (const auto& [name, bad] : damaged_) all.push_back(bad);
+  return all;
+}
+
+std::string Vault::stub(const Credential& credential, std::string_view sandbox,
+                        std::string_view session) const {
+  return make_stub(credential.shape, stub_key_,
+                   {.sandbox = sandbox, .session = session, .credential = credential.name},
+                   credential.value.reveal());
+}
+
+Result<void> Vault::forget_expired() {
+  for (const auto& known : list()) {
+    if (known->previous.empty() || known->previous_until_unix_ms > now_unix_ms()) continue;
+    Credential credential = known->clone();
+    credential.previous = Secret();
+    credential.previous_until_unix_ms = 0;
+    TRY_VOID(keep(std::move(credential)));
+  }
+  return {};
+}
+
+Result<void> Vault::refuse_overlap(std::string_view name, std::string_view value) const {
+  for (const auto& [other, credential] : credentials_)
+    if (overlap(value, credential->value.reveal()) ||
+        (other != name && overlap(value, credential->previous.reveal())))
+      return make_error(ErrorCode::kConflict, "check value",
+                        fmt::format("the value contains that of {}, or is contained in it", other));
+  return {};
+}
+
+Result<void> Vault::keep(Credential credential) {
+  const std::string name = credential.name;
+  const Secret plain = encode_credential(credential);
+  const std::string sealed = seal_bytes(sealing_key_, name, plain.reveal());
+  if (sealed.size() > kSealedBytesMax)
+    return make_error(ErrorCode::kLimit, "seal credential", "its bindings are too large");
+  TRY_VOID(write_durably(directory_, fmt::format("{}{}", name, kSealedEnding), sealed));
+  credentials_[name] = std::make_shared<const Credential>(std::move(credential));
+  damaged_.erase(name);
+  ++generation_;
+  if (listener_) listener_();
+  return {};
+}
+
+std::string Vault::file_of(std::string_view name) const {
+  return fmt::format("{}/{}{}", directory_, name, kSealedEnding);
+}
+
+std::int64_t Vault::now_unix_ms() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall().time_since_epoch())
+      .count();
+}
+
+}  // namespace pons::vault
