@@ -4,13 +4,15 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <csignal>
+#include <array>
+#include <cstring>
 
 #include <openssl/err.h>
-#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include "socket_options.h"
+#include "tls_native.h"
+#include "tls_socket.h"
 
 namespace pons::http {
 
@@ -18,23 +20,10 @@ namespace {
 
 using State = IoOutcome::State;
 
-// OpenSSL's error queue is per thread; it is read once per failure and left empty.
-std::string take_tls_reason() {
-  const unsigned long code = ERR_get_error();
-  ERR_clear_error();
-  const char* reason = code != 0 ? ERR_reason_error_string(code) : nullptr;
-  return reason != nullptr ? reason : "connection closed";
-}
-
-Error tls_error(const char* step, const std::string& subject = {}) {
-  const std::string reason = take_tls_reason();
-  return make_error(ErrorCode::kInvalid, step, subject.empty() ? reason : subject + ": " + reason);
-}
-
-struct SslDeleter {
-  void operator()(SSL* ssl) const { SSL_free(ssl); }
-};
-using UniqueSsl = std::unique_ptr<SSL, SslDeleter>;
+constexpr std::size_t kRecordBytesMax = 16 * 1024;
+// Records in a row that carry no data (tickets, new keys). More would let a peer that sends nothing
+// else keep the loop.
+constexpr int kSilentRecordsMax = 32;
 
 bool is_numeric_address(const std::string& host) {
   unsigned char ignored[sizeof(in6_addr)];
@@ -42,192 +31,331 @@ bool is_numeric_address(const std::string& host) {
          inet_pton(AF_INET6, host.c_str(), ignored) == 1;
 }
 
-class TlsTransport final : public Transport {
+class TlsConnection final : public TlsTransport, private HandshakeNotes {
  public:
-  TlsTransport(linux::UniqueFd socket, linux::Watch watch, UniqueSsl ssl,
-               std::shared_ptr<TlsContext> context)
+  static Result<std::unique_ptr<TlsConnection>> create(linux::Loop& loop, linux::UniqueFd socket,
+                                                       std::shared_ptr<TlsContext> context) {
+    TRY_VOID(linux::set_nonblocking(socket.get()));
+    set_tcp_options(socket.get());
+    auto watch = TRY(linux::Watch::create(loop, socket.get()));
+    UniqueSsl ssl(SSL_new(context->native()));
+    if (ssl == nullptr) return tls_error("start TLS");
+    std::unique_ptr<TlsConnection> connection(
+        new TlsConnection(std::move(socket), std::move(watch), std::move(ssl), std::move(context)));
+    BIO* bio = TRY(connection->stream_.create_bio()).release();
+    SSL_set_bio(connection->ssl_.get(), bio, bio);
+    attach_notes(connection->ssl_.get(), connection.get());
+    return connection;
+  }
+
+  IoOutcome try_read(std::span<char> into) override;
+  IoOutcome try_write(std::span<const iovec> from) override;
+  // The socket may hold records that came with an event of the past; so may it after a handshake.
+  bool has_buffered_input() const override { return !emptied_; }
+  IoOutcome try_shut_down_writing() override;
+  void shut_down_writing() override {
+    (void)try_shut_down_writing();
+    shutdown(socket_.get(), SHUT_WR);
+  }
+  linux::Watch& watch() override { return watch_; }
+  int fd() const override { return socket_.get(); }
+  std::string_view protocol() const override;
+  bool was_resumed() const override { return SSL_session_reused(ssl_.get()) == 1; }
+
+  Result<void> begin_accept(TlsAccept how);
+  Result<void> begin_connect(TlsConnect how);
+  IoOutcome try_handshake();
+  Result<void> complete();
+  Error handshake_error() const;
+
+ private:
+  TlsConnection(linux::UniqueFd socket, linux::Watch watch, UniqueSsl ssl,
+                std::shared_ptr<TlsContext> context)
       : socket_(std::move(socket)),
         watch_(std::move(watch)),
         context_(std::move(context)),
+        stream_{.fd = socket_.get(), .first_bytes = {}},
         ssl_(std::move(ssl)) {}
 
-  IoOutcome try_read(std::span<char> into) override {
-    std::size_t got = 0;
-    ERR_clear_error();
-    const int ok = SSL_read_ex(ssl_.get(), into.data(), into.size(), &got);
-    const IoOutcome outcome = ok == 1 ? IoOutcome{.bytes = got} : outcome_of(ok);
-    emptied_ = outcome.state == State::kWantRead;
-    return outcome;
+  std::string_view protocol_answer() const override { return answer_; }
+  void note_session(SSL_SESSION* session) override {
+    TlsSessions::Session owned(session);
+    if (sessions_ != nullptr) sessions_->remember(session_key_, std::move(owned));
   }
 
-  IoOutcome try_write(std::span<const iovec> from) override {
-    std::size_t sent = 0;
-    ERR_clear_error();
-    const int ok = SSL_write_ex(ssl_.get(), from.front().iov_base, from.front().iov_len, &sent);
-    return ok == 1 ? IoOutcome{.bytes = sent} : outcome_of(ok);
-  }
-
-  // One read takes at most one record. The socket may hold more of them, which came with the same
-  // event; so may it after a handshake.
-  bool has_buffered_input() const override { return !emptied_; }
-
-  void shut_down_writing() override {
-    ERR_clear_error();
-    SSL_shutdown(ssl_.get());
-    shutdown(socket_.get(), SHUT_WR);
-  }
-
-  linux::Watch& watch() override { return watch_; }
-  int fd() const override { return socket_.get(); }
-
-  void begin_accept() { SSL_set_accept_state(ssl_.get()); }
-
-  // Names the host twice: in the greeting (SNI, names only) and for the check of the peer's
-  // certificate.
-  Result<void> begin_connect(const std::string& host) {
-    SSL_set_connect_state(ssl_.get());
-    const bool set =
-        is_numeric_address(host)
-            ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), host.c_str()) == 1
-            : SSL_set_tlsext_host_name(ssl_.get(), host.c_str()) == 1 &&
-                  SSL_set1_host(ssl_.get(), host.c_str()) == 1;
-    if (!set) return tls_error("name the TLS host", host);
-    return {};
-  }
-
-  IoOutcome try_handshake() {
-    ERR_clear_error();
-    const int ok = SSL_do_handshake(ssl_.get());
-    return ok == 1 ? IoOutcome{} : outcome_of(ok);
-  }
-  long verify_result() const { return SSL_get_verify_result(ssl_.get()); }
-
- private:
-  IoOutcome outcome_of(int result) {
-    switch (SSL_get_error(ssl_.get(), result)) {
-      case SSL_ERROR_WANT_READ:
-        return {.state = State::kWantRead};
-      case SSL_ERROR_WANT_WRITE:
-        return {.state = State::kWantWrite};
-      // Only a close_notify is an end. A bare TCP FIN could be an attacker cutting the stream
-      // short.
-      case SSL_ERROR_ZERO_RETURN:
-        return {.state = State::kEnd};
-      case SSL_ERROR_SYSCALL:
-        return {.state = State::kFailed, .os_error = errno != 0 ? errno : ECONNRESET};
-      default:
-        if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
-          return {.state = State::kFailed, .os_error = ECONNRESET};
-        return {.state = State::kFailed, .os_error = EPROTO};
-    }
-  }
+  Result<void> offer_protocols(std::vector<std::string> protocols);
+  IoOutcome read_record(std::span<char> into);
+  IoOutcome write_record(std::span<const iovec> from);
+  IoOutcome outcome_of(int result);
 
   linux::UniqueFd socket_;
   linux::Watch watch_;
   std::shared_ptr<TlsContext> context_;
+  TlsSocket stream_;
   UniqueSsl ssl_;
-  bool emptied_ = false;  // the last attempt to read found nothing
+  std::string answer_ = "http/1.1";
+  std::vector<std::string> offered_;
+  std::shared_ptr<TlsSessions> sessions_;
+  std::string session_key_;
+  IoOutcome ending_;      // what ended the stream while there were still bytes to hand out
+  bool emptied_ = false;  // whatever comes next raises an event
 };
 
-Task<Result<std::unique_ptr<Transport>>> complete_handshake(std::unique_ptr<TlsTransport> transport,
-                                                            TimePoint deadline) {
-  for (;;) {
-    const IoOutcome outcome = transport->try_handshake();
-    if (outcome.state == State::kDone) co_return std::unique_ptr<Transport>(std::move(transport));
-    if (outcome.state == State::kEnd || outcome.state == State::kFailed) {
-      const long verdict = transport->verify_result();
-      if (verdict != X509_V_OK) {
-        ERR_clear_error();
-        co_return make_error(ErrorCode::kDenied, "TLS handshake",
-                             std::string("the peer's certificate is not accepted: ") +
-                                 X509_verify_cert_error_string(verdict));
-      }
-      co_return tls_error("TLS handshake");
+// Takes records as long as they are in memory: the socket is asked again only by the next attempt.
+IoOutcome TlsConnection::try_read(std::span<char> into) {
+  if (ending_.state != State::kDone) return ending_;
+  std::size_t total = 0;
+  IoOutcome outcome;
+  while (total < into.size()) {
+    outcome = read_record(into.subspan(total));
+    if (outcome.state != State::kDone) break;
+    total += outcome.bytes;
+    if (SSL_has_pending(ssl_.get()) == 0) break;
+  }
+  emptied_ = outcome.state == State::kWantRead ||
+             (stream_.is_empty && !stream_.is_over && SSL_has_pending(ssl_.get()) == 0);
+  if (total == 0) return outcome;
+  if (outcome.state != State::kWantRead)
+    ending_ = {.state = outcome.state, .os_error = outcome.os_error};
+  return {.bytes = total};
+}
+
+IoOutcome TlsConnection::read_record(std::span<char> into) {
+  for (int silent = 0; silent < kSilentRecordsMax; ++silent) {
+    std::size_t got = 0;
+    stream_.must_wait = false;
+    ERR_clear_error();
+    const int ok = SSL_read_ex(ssl_.get(), into.data(), into.size(), &got);
+    if (ok == 1) return {.bytes = got};
+    const IoOutcome outcome = outcome_of(ok);
+    // New keys that cannot be sent because the peer takes nothing. To wait here for room would
+    // disturb whoever waits to write.
+    if (outcome.state == State::kWantWrite) break;
+    if (outcome.state != State::kWantRead || stream_.must_wait) return outcome;
+  }
+  return {.state = State::kFailed, .os_error = EPROTO};
+}
+
+IoOutcome TlsConnection::try_write(std::span<const iovec> from) {
+  std::size_t total = 0;
+  std::size_t used = 0;  // of the first span that is left
+  while (!from.empty()) {
+    if (used == from.front().iov_len) {
+      from = from.subspan(1);
+      used = 0;
+      continue;
     }
-    if (co_await wait_for(*transport, outcome.state, deadline) == linux::Wait::kTimeout)
-      co_return make_error(ErrorCode::kTimeout, "TLS handshake", "not done before the deadline");
+    std::array<iovec, 16> left;
+    const std::size_t count = std::min(left.size(), from.size());
+    std::ranges::copy(from.first(count), left.begin());
+    left[0] = {.iov_base = static_cast<char*>(left[0].iov_base) + used,
+               .iov_len = left[0].iov_len - used};
+    const IoOutcome outcome = write_record(std::span(left).first(count));
+    if (outcome.state != State::kDone) return total > 0 ? IoOutcome{.bytes = total} : outcome;
+    total += outcome.bytes;
+    for (std::size_t sent = outcome.bytes; sent > 0;) {
+      const std::size_t step = std::min(sent, from.front().iov_len - used);
+      used += step;
+      sent -= step;
+      if (used == from.front().iov_len) {
+        from = from.subspan(1);
+        used = 0;
+      }
+    }
+  }
+  return {.bytes = total};
+}
+
+// At most one record. Small pieces (the size of a chunk, its bytes, its end) travel together. The
+// pieces of an attempt that is repeated are the same, so the record that waits in OpenSSL is too.
+IoOutcome TlsConnection::write_record(std::span<const iovec> from) {
+  std::array<char, kRecordBytesMax> gathered;
+  const char* bytes = static_cast<const char*>(from.front().iov_base);
+  std::size_t size = std::min(from.front().iov_len, kRecordBytesMax);
+  if (size < kRecordBytesMax && from.size() > 1) {
+    size = 0;
+    for (const iovec& piece : from) {
+      const std::size_t taken = std::min(piece.iov_len, gathered.size() - size);
+      if (taken > 0) std::memcpy(gathered.data() + size, piece.iov_base, taken);
+      size += taken;
+    }
+    bytes = gathered.data();
+  }
+  std::size_t sent = 0;
+  ERR_clear_error();
+  const int ok = SSL_write_ex(ssl_.get(), bytes, size, &sent);
+  if (ok == 1) return {.bytes = sent};
+  const IoOutcome outcome = outcome_of(ok);
+  if (outcome.state == State::kWantRead) return {.state = State::kFailed, .os_error = EPROTO};
+  return outcome;
+}
+
+IoOutcome TlsConnection::try_shut_down_writing() {
+  ERR_clear_error();
+  const int sent = SSL_shutdown(ssl_.get());
+  if (sent < 0) {
+    const IoOutcome outcome = outcome_of(sent);
+    if (outcome.state == State::kWantWrite) return outcome;
+  }
+  shutdown(socket_.get(), SHUT_WR);
+  return {};
+}
+
+std::string_view TlsConnection::protocol() const {
+  const unsigned char* name = nullptr;
+  unsigned size = 0;
+  SSL_get0_alpn_selected(ssl_.get(), &name, &size);
+  return {reinterpret_cast<const char*>(name), size};
+}
+
+Result<void> TlsConnection::begin_accept(TlsAccept how) {
+  SSL_set_accept_state(ssl_.get());
+  stream_.first_bytes = std::move(how.first_bytes);
+  if (how.protocol) answer_ = std::move(*how.protocol);
+  if (how.identity == nullptr) return {};
+  const auto chain = how.identity->chain();
+  bool used = SSL_use_certificate(ssl_.get(), chain.front()) == 1 &&
+              SSL_use_PrivateKey(ssl_.get(), how.identity->key()) == 1;
+  for (X509* certificate : chain.subspan(1))
+    used = used && SSL_add1_chain_cert(ssl_.get(), certificate) == 1;
+  if (!used) return tls_error("use TLS identity");
+  return {};
+}
+
+// Names the host twice: in the greeting (SNI, names only) and for the check of the peer's
+// certificate.
+Result<void> TlsConnection::begin_connect(TlsConnect how) {
+  SSL_set_connect_state(ssl_.get());
+  SSL_set_hostflags(ssl_.get(),
+                    X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+  const bool named =
+      is_numeric_address(how.host)
+          ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), how.host.c_str()) == 1
+          : !how.host.empty() && !how.host.contains('\0') &&
+                SSL_set_tlsext_host_name(ssl_.get(), how.host.c_str()) == 1 &&
+                SSL_set1_host(ssl_.get(), how.host.c_str()) == 1;
+  if (!named) return tls_error("name the TLS host", how.host);
+  TRY_VOID(offer_protocols(std::move(how.protocols)));
+  if (how.sessions == nullptr) return {};
+  sessions_ = std::move(how.sessions);
+  // A resumed session vouches for the host it was made with.
+  session_key_ = std::move(how.session_key) + '\0' + how.host;
+  for (const auto& name : offered_) session_key_ += '\0' + name;
+  if (const auto session = sessions_->take(session_key_); session != nullptr)
+    SSL_set_session(ssl_.get(), session.get());
+  return {};
+}
+
+Result<void> TlsConnection::offer_protocols(std::vector<std::string> protocols) {
+  std::string offer;
+  for (const auto& name : protocols) {
+    if (name.empty() || name.size() > 255)
+      return make_error(ErrorCode::kInvalid, "offer TLS protocols", "a name has 1 to 255 bytes");
+    offer += static_cast<char>(name.size());
+    offer += name;
+  }
+  offered_ = std::move(protocols);
+  // Zero is success: this function alone is the other way round.
+  if (!offer.empty() &&
+      SSL_set_alpn_protos(ssl_.get(), reinterpret_cast<const unsigned char*>(offer.data()),
+                          static_cast<unsigned>(offer.size())) != 0)
+    return tls_error("offer TLS protocols");
+  return {};
+}
+
+IoOutcome TlsConnection::try_handshake() {
+  ERR_clear_error();
+  const int ok = SSL_do_handshake(ssl_.get());
+  return ok == 1 ? IoOutcome{} : outcome_of(ok);
+}
+
+// OpenSSL takes any protocol the server names, also one that was not offered.
+Result<void> TlsConnection::complete() {
+  if (SSL_is_server(ssl_.get()) == 0 && !protocol().empty() &&
+      std::ranges::find(offered_, protocol()) == offered_.end())
+    return make_error(ErrorCode::kDenied, "TLS handshake",
+                      "the peer chose a protocol that was not offered");
+  // From now on a record without data hands control back, so that they can be counted.
+  SSL_clear_mode(ssl_.get(), SSL_MODE_AUTO_RETRY);
+  return {};
+}
+
+Error TlsConnection::handshake_error() const {
+  const long verdict = SSL_get_verify_result(ssl_.get());
+  if (verdict == X509_V_OK) return tls_error("TLS handshake");
+  ERR_clear_error();
+  return make_error(ErrorCode::kDenied, "TLS handshake",
+                    std::string("the peer's certificate is not accepted: ") +
+                        X509_verify_cert_error_string(verdict));
+}
+
+IoOutcome TlsConnection::outcome_of(int result) {
+  switch (SSL_get_error(ssl_.get(), result)) {
+    case SSL_ERROR_WANT_READ:
+      return {.state = State::kWantRead};
+    case SSL_ERROR_WANT_WRITE:
+      return {.state = State::kWantWrite};
+    // Only a close_notify is an end. A bare TCP FIN could be an attacker cutting the stream short.
+    case SSL_ERROR_ZERO_RETURN:
+      return {.state = State::kEnd};
+    case SSL_ERROR_SYSCALL:
+      return {.state = State::kFailed, .os_error = errno != 0 ? errno : ECONNRESET};
+    default:
+      if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+        return {.state = State::kFailed, .os_error = ECONNRESET};
+      return {.state = State::kFailed, .os_error = EPROTO};
   }
 }
 
-Result<std::unique_ptr<TlsTransport>> wrap(linux::Loop& loop, linux::UniqueFd socket,
-                                           std::shared_ptr<TlsContext> context) {
-  TRY_VOID(linux::set_nonblocking(socket.get()));
-  set_tcp_options(socket.get());
-  auto watch = TRY(linux::Watch::create(loop, socket.get()));
-  UniqueSsl ssl(SSL_new(context->native()));
-  if (ssl == nullptr || SSL_set_fd(ssl.get(), socket.get()) != 1) return tls_error("start TLS");
-  SSL_set_mode(ssl.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                              SSL_MODE_RELEASE_BUFFERS);
-  return std::make_unique<TlsTransport>(std::move(socket), std::move(watch), std::move(ssl),
-                                        std::move(context));
-}
-
-Result<SSL_CTX*> create_context(const SSL_METHOD* method) {
-  // OpenSSL writes with write(2), which has no MSG_NOSIGNAL.
-  std::signal(SIGPIPE, SIG_IGN);
-  SSL_CTX* context = SSL_CTX_new(method);
-  if (context == nullptr) return tls_error("create TLS context");
-  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-  return context;
-}
-
-// ALPN: HTTP/1.1 only for now; a client that offers other protocols and not this one is refused.
-int select_protocol(SSL*, const unsigned char** out, unsigned char* out_size,
-                    const unsigned char* offered, unsigned int offered_size, void*) {
-  static constexpr unsigned char kHttp11[] = "\x08http/1.1";
-  unsigned char* selected = nullptr;
-  if (SSL_select_next_proto(&selected, out_size, kHttp11, sizeof kHttp11 - 1, offered,
-                            offered_size) != OPENSSL_NPN_NEGOTIATED)
-    return SSL_TLSEXT_ERR_ALERT_FATAL;
-  *out = selected;
-  return SSL_TLSEXT_ERR_OK;
+Task<Result<std::unique_ptr<TlsTransport>>> complete_handshake(
+    std::unique_ptr<TlsConnection> connection, TimePoint deadline) {
+  for (;;) {
+    const IoOutcome outcome = connection->try_handshake();
+    if (outcome.state == State::kDone) break;
+    if (outcome.state == State::kEnd || outcome.state == State::kFailed)
+      co_return connection->handshake_error();
+    if (co_await wait_for(*connection, outcome.state, deadline) == linux::Wait::kTimeout)
+      co_return make_error(ErrorCode::kTimeout, "TLS handshake", "not done before the deadline");
+  }
+  CO_TRY_VOID(connection->complete());
+  co_return std::unique_ptr<TlsTransport>(std::move(connection));
 }
 
 }  // namespace
 
-TlsContext::~TlsContext() {
-  SSL_CTX_free(context_);
+Task<Result<std::unique_ptr<TlsTransport>>> accept_tls(linux::Loop& loop, linux::UniqueFd socket,
+                                                       TlsAccept how, TimePoint deadline) {
+  CO_TRY(auto connection, TlsConnection::create(loop, std::move(socket), how.context));
+  CO_TRY_VOID(connection->begin_accept(std::move(how)));
+  co_return co_await complete_handshake(std::move(connection), deadline);
 }
 
-Result<std::shared_ptr<TlsContext>> TlsContext::create_server(const std::string& certificate_file,
-                                                              const std::string& key_file) {
-  std::shared_ptr<TlsContext> context(new TlsContext(TRY(create_context(TLS_server_method()))));
-  if (SSL_CTX_use_certificate_chain_file(context->native(), certificate_file.c_str()) != 1)
-    return tls_error("read TLS certificate", certificate_file);
-  if (SSL_CTX_use_PrivateKey_file(context->native(), key_file.c_str(), SSL_FILETYPE_PEM) != 1)
-    return tls_error("read TLS key", key_file);
-  if (SSL_CTX_check_private_key(context->native()) != 1)
-    return tls_error("match TLS key and certificate", key_file);
-  SSL_CTX_set_alpn_select_cb(context->native(), select_protocol, nullptr);
-  return context;
-}
-
-Result<std::shared_ptr<TlsContext>> TlsContext::create_client(const std::string& authority_file) {
-  std::shared_ptr<TlsContext> context(new TlsContext(TRY(create_context(TLS_client_method()))));
-  SSL_CTX_set_verify(context->native(), SSL_VERIFY_PEER, nullptr);
-  const int loaded =
-      authority_file.empty()
-          ? SSL_CTX_set_default_verify_paths(context->native())
-          : SSL_CTX_load_verify_locations(context->native(), authority_file.c_str(), nullptr);
-  if (loaded != 1) return tls_error("read TLS authorities", authority_file);
-  return context;
+Task<Result<std::unique_ptr<TlsTransport>>> connect_tls(linux::Loop& loop, linux::UniqueFd socket,
+                                                        TlsConnect how, TimePoint deadline) {
+  CO_TRY(auto connection, TlsConnection::create(loop, std::move(socket), how.context));
+  CO_TRY_VOID(connection->begin_connect(std::move(how)));
+  co_return co_await complete_handshake(std::move(connection), deadline);
 }
 
 Task<Result<std::unique_ptr<Transport>>> accept_tls(linux::Loop& loop, linux::UniqueFd socket,
                                                     std::shared_ptr<TlsContext> context,
                                                     TimePoint deadline) {
-  CO_TRY(auto transport, wrap(loop, std::move(socket), std::move(context)));
-  transport->begin_accept();
-  co_return co_await complete_handshake(std::move(transport), deadline);
+  TlsAccept how{.context = std::move(context)};
+  CO_TRY(auto transport, co_await accept_tls(loop, std::move(socket), std::move(how), deadline));
+  co_return std::unique_ptr<Transport>(std::move(transport));
 }
 
 Task<Result<std::unique_ptr<Transport>>> connect_tls(linux::Loop& loop, linux::UniqueFd socket,
                                                      std::shared_ptr<TlsContext> context,
                                                      std::string host, TimePoint deadline) {
-  CO_TRY(auto transport, wrap(loop, std::move(socket), std::move(context)));
-  CO_TRY_VOID(transport->begin_connect(host));
-  co_return co_await complete_handshake(std::move(transport), deadline);
+  TlsConnect how{.context = std::move(context), .host = std::move(host)};
+  CO_TRY(auto transport, co_await connect_tls(loop, std::move(socket), std::move(how), deadline));
+  co_return std::unique_ptr<Transport>(std::move(transport));
+}
+
+std::string tls_alert_record(TlsAlert alert) {
+  // Record type alert, version 1.2, two bytes: fatal, and why.
+  return {'\x15', '\x03', '\x03', '\0', '\x02', '\x02', static_cast<char>(alert)};
 }
 
 }  // namespace pons::http

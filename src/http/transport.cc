@@ -44,6 +44,10 @@ class PlainTransport final : public Transport {
 
   bool has_buffered_input() const override { return false; }
   void shut_down_writing() override { shutdown(socket_.get(), SHUT_WR); }
+  IoOutcome try_shut_down_writing() override {
+    shut_down_writing();
+    return {};
+  }
   linux::Watch& watch() override { return watch_; }
   int fd() const override { return socket_.get(); }
 
@@ -80,8 +84,18 @@ Task<Result<std::size_t>> read_some(Transport& transport, std::span<char> into,
   }
 }
 
+Task<Result<void>> finish_writing(Transport& transport, Duration stall_max) {
+  const TimePoint deadline = transport.watch().loop().now() + stall_max;
+  for (;;) {
+    const IoOutcome outcome = transport.try_shut_down_writing();
+    if (outcome.state == State::kDone) co_return {};
+    if (co_await wait_for(transport, outcome.state, deadline) == linux::Wait::kTimeout)
+      co_return make_error(ErrorCode::kTimeout, "half-close", "the peer takes no bytes");
+  }
+}
+
 Task<> close_gently(Transport& transport, std::span<char> scratch) {
-  transport.shut_down_writing();
+  (void)co_await finish_writing(transport, kLingerTime);
   const TimePoint deadline = transport.watch().loop().now() + kLingerTime;
   std::size_t dropped = 0;
   while (dropped < kLingerBytesMax) {

@@ -34,6 +34,8 @@ class Transport {
   virtual bool has_buffered_input() const = 0;
   // Tells the peer that nothing more will come, without waiting. Reading stays possible.
   virtual void shut_down_writing() = 0;
+  // The same for a sender that minds: the notice of TLS may have to wait for room.
+  virtual IoOutcome try_shut_down_writing() = 0;
   virtual linux::Watch& watch() = 0;
   virtual int fd() const = 0;
 };
@@ -48,6 +50,9 @@ Task<Result<std::size_t>> read_some(Transport& transport, std::span<char> into, 
 // All of it. A peer that takes no byte for `stall_max` is given up. The spans are consumed: their
 // contents change.
 Task<Result<void>> write_all(Transport& transport, std::span<iovec> from, Duration stall_max);
+
+// Half-closes the stream: the peer learns that it has everything, and may go on sending.
+Task<Result<void>> finish_writing(Transport& transport, Duration stall_max);
 
 // Says that nothing more will come. A close with unread input would make the kernel send a reset
 // that can destroy the last bytes on their way, so the peer gets a moment to read them and to close
