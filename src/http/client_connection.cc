@@ -38,7 +38,9 @@ Result<std::string> make_head(const ClientRequest& request, const std::string& h
     append_field(head, name, value);
   }
   if (!has_host) append_field(head, "Host", host);
-  if (request.body_source) {
+  if (request.body_source && request.body_bytes) {
+    append_field(head, "Content-Length", fmt::format("{}", *request.body_bytes));
+  } else if (request.body_source) {
     append_field(head, "Transfer-Encoding", "chunked");
   } else if (!request.body.empty() || (request.method != "GET" && request.method != "HEAD")) {
     append_field(head, "Content-Length", fmt::format("{}", request.body.size()));
@@ -67,20 +69,26 @@ Task<Result<void>> ClientConnection::send(const ClientRequest& request, const st
   iovec spans[] = {to_iovec(head), to_iovec(request.body)};
   CO_TRY_VOID(co_await write_all(*transport_, std::span(spans).first(request.body_source ? 1 : 2),
                                  limits_.write_stall));
-  if (request.body_source) CO_TRY_VOID(co_await send_body(request.body_source));
+  if (request.body_source) CO_TRY_VOID(co_await send_body(request.body_source, request.body_bytes));
   request_sent_ = true;
   co_return {};
 }
 
-Task<Result<void>> ClientConnection::send_body(BodySource source) {
-  for (;;) {
+Task<Result<void>> ClientConnection::send_body(BodySource source,
+                                               std::optional<std::uint64_t> bytes) {
+  for (std::uint64_t sent = 0;;) {
     CO_TRY(const std::string_view piece, co_await source());
+    sent += piece.size();
+    if (bytes && (sent > *bytes || (piece.empty() && sent < *bytes)))
+      co_return make_error(ErrorCode::kInvalid, "send request", "the body has another length");
     if (piece.empty()) break;
     char prefix[20];
     iovec spans[] = {to_iovec({prefix, chunk_prefix(prefix, piece.size())}), to_iovec(piece),
                      to_iovec(kChunkSuffix)};
-    CO_TRY_VOID(co_await write_all(*transport_, spans, limits_.write_stall));
+    const std::span<iovec> framed = bytes ? std::span(spans).subspan(1, 1) : std::span(spans);
+    CO_TRY_VOID(co_await write_all(*transport_, framed, limits_.write_stall));
   }
+  if (bytes) co_return {};
   iovec last = to_iovec(kLastChunk);
   co_return co_await write_all(*transport_, {&last, 1}, limits_.write_stall);
 }

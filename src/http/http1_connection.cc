@@ -260,12 +260,12 @@ Task<bool> Http1Connection::wait_for_hang_up(TimePoint deadline) {
 
 // ---- writing
 
-void Http1Connection::append_head(const Response& response, std::optional<std::size_t> length) {
+void Http1Connection::append_head(const Response& response, std::optional<std::uint64_t> length) {
   // A client that still waits for "100 Continue" may send the body or not: no request can follow.
   const bool body_in_doubt = body_broken_ || (continue_wanted_ && !body_done_);
   if (server_.draining_ || body_in_doubt) close_after_ = true;
   char number[24];
-  const auto digits = [&](std::size_t value) {
+  const auto digits = [&](std::uint64_t value) {
     return std::string_view(number,
                             std::to_chars(number, number + sizeof number, value).ptr - number);
   };
@@ -292,7 +292,8 @@ void Http1Connection::append_head(const Response& response, std::optional<std::s
 void Http1Connection::respond(Response response) {
   CHECK(reply_ == Reply::kNone);
   const bool bodyless = response.status == 204 || response.status == 304;
-  append_head(response, bodyless ? std::nullopt : std::optional(response.body.size()));
+  append_head(response,
+              bodyless ? std::nullopt : std::optional<std::uint64_t>(response.body.size()));
   output_ += "\r\n";
   constexpr std::size_t kCopiedBytesMax = 4096;  // below it one copy is cheaper than a second span
   if (!bodyless && head_.method != "HEAD") {
@@ -324,18 +325,20 @@ Task<bool> Http1Connection::flush() {
 void Http1Connection::append_piece(std::string_view bytes) {
   if (bytes.empty() || head_.method == "HEAD") return;
   char prefix[20];
-  if (head_.minor_version != 0) output_.append(prefix, chunk_prefix(prefix, bytes.size()));
+  if (chunked_answer_) output_.append(prefix, chunk_prefix(prefix, bytes.size()));
   output_ += bytes;
-  if (head_.minor_version != 0) output_ += kChunkSuffix;
+  if (chunked_answer_) output_ += kChunkSuffix;
 }
 
 Task<Result<void>> Http1Connection::start(Response head) {
   CHECK(reply_ == Reply::kNone);
   reply_ = Reply::kStreaming;
+  const bool has_body = head.status != 204 && head.status != 304;
+  chunked_answer_ = has_body && !head.content_length && head_.minor_version != 0;
   // HTTP/1.0 knows no chunks: the end of the connection is the end of the answer.
-  if (head_.minor_version == 0) close_after_ = true;
-  append_head(head, std::nullopt);
-  output_ += head_.minor_version == 0 ? "\r\n" : "Transfer-Encoding: chunked\r\n\r\n";
+  if (has_body && !head.content_length && head_.minor_version == 0) close_after_ = true;
+  append_head(head, head.status != 204 ? head.content_length : std::nullopt);
+  output_ += chunked_answer_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
   append_piece(head.body);
   if (!co_await flush()) {
     abort();
@@ -353,7 +356,7 @@ Task<Result<void>> Http1Connection::write(std::string_view bytes) {
     iovec spans[] = {to_iovec({prefix, chunk_prefix(prefix, bytes.size())}), to_iovec(bytes),
                      to_iovec(kChunkSuffix)};
     const std::span<iovec> framed =
-        head_.minor_version == 0 ? std::span(spans).subspan(1, 1) : spans;
+        chunked_answer_ ? std::span(spans) : std::span(spans).subspan(1, 1);
     written = co_await write_all(*transport_, framed, server_.limits_.write_stall);
     if (!written) abort();
   }
@@ -365,7 +368,7 @@ Task<Result<void>> Http1Connection::finish(std::string_view last) {
   if (reply_ != Reply::kStreaming)
     co_return make_error(ErrorCode::kUnavailable, "finish answer", "the answer is over");
   append_piece(last);
-  if (head_.minor_version != 0 && head_.method != "HEAD") output_ += kLastChunk;
+  if (chunked_answer_ && head_.method != "HEAD") output_ += kLastChunk;
   reply_ = Reply::kFinished;
   co_return {};
 }

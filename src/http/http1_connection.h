@@ -52,7 +52,7 @@ class Http1Connection final : public Exchange {
   void begin_exchange(std::size_t head_bytes);
   void drop_consumed();
   void append_piece(std::string_view bytes);
-  void append_head(const Response& response, std::optional<std::size_t> length);
+  void append_head(const Response& response, std::optional<std::uint64_t> length);
   void refuse(int status, std::string_view reason);
   std::string_view unread() const { return {buffer_.get() + begin_, end_ - begin_}; }
   std::size_t capacity() const { return server_.limits_.head.bytes + kBodyBytes; }
@@ -84,6 +84,7 @@ class Http1Connection final : public Exchange {
 
   std::size_t turn_bytes_ = 0;  // moved since everyone else last had a turn
 
+  bool chunked_answer_ = false;
   Reply reply_ = Reply::kNone;
   bool close_after_ = false;
   std::string output_;

@@ -33,8 +33,9 @@ struct ClientRequest {
   std::string method = "GET";
   std::string target = "/";
   OwnedFields fields;
-  std::string body;        // used when there is no source
-  BodySource body_source;  // sent in chunks
+  std::string body;  // used when there is no source
+  BodySource body_source;
+  std::optional<std::uint64_t> body_bytes = std::nullopt;  // of the source; unknown: sent in chunks
 };
 
 struct ClientLimits {

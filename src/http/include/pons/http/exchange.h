@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,9 @@ struct Response {
   std::string content_type = "application/json";
   std::string body;
   OwnedFields fields;
+  // With start() only: the length of the whole body, when it is known beforehand. The writes must
+  // add up to it. For an answer to HEAD it is what GET would have sent.
+  std::optional<std::uint64_t> content_length = std::nullopt;
 };
 
 // {"error":{"type":…,"message":…}} with the status.
@@ -67,6 +71,8 @@ class Exchange {
   virtual Task<Result<void>> start(Response head) = 0;
   virtual Task<Result<void>> write(std::string_view bytes) = 0;
   virtual Task<Result<void>> finish(std::string_view last = {}) = 0;
+  // Fields behind the body, to be set before finish(). HTTP/1.1 leaves them out.
+  virtual void set_trailers(OwnedFields) {}
   // Leaves the answer visibly cut off: for a source that failed after the answer began.
   virtual void abort() = 0;
 

@@ -44,6 +44,10 @@ class Server {
                       std::shared_ptr<TlsContext> tls = nullptr);
   // Serves one connected socket that came in by another way.
   Result<void> serve(linux::UniqueFd socket, Peer peer);
+  // The same for a transport, until the connection is over or the task is cancelled.
+  Task<> serve_here(std::unique_ptr<Transport> transport, Peer peer) {
+    return run(std::move(transport), std::move(peer));
+  }
 
   // No new connections, idle ones closed, running exchanges finish; what still runs at the deadline
   // is cancelled.
