@@ -1,6 +1,116 @@
 #include "pons/egress/package_hosts.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "embedded_data.h"
+#include "package_sources.h"
+#include "policy_rule.h"
+#include "pons/base/check.h"
+#include "pons/base/json.h"
+#include "pons/base/text.h"
+#include "pons/linux/fd.h"
+
 namespace pons::egress {
-PackageHosts read_package_hosts(const std::string&) {
-  return {};
+namespace {
+
+constexpr std::size_t kFileBytesMax = 1 << 20;
+constexpr std::size_t kFilesMax = 256;
+constexpr std::size_t kHostsMax = 64;
+
+std::string read_if_there(const std::filesystem::path& path) {
+  auto text = linux::read_file(path.string(), kFileBytesMax);
+  return text ? std::move(*text) : std::string();
 }
+
+// apt reads the directory in order of names; the order of hosts does not matter to us.
+std::vector<std::string> apt_urls(const std::filesystem::path& root) {
+  const auto apt = root / "etc/apt";
+  std::vector<std::string> urls;
+  add_one_line_sources(read_if_there(apt / "sources.list"), urls);
+  std::error_code error;
+  std::size_t files = 0;
+  for (std::filesystem::directory_iterator entry(apt / "sources.list.d", error), end;
+       !error && entry != end && files < kFilesMax; entry.increment(error), ++files) {
+    const auto& path = entry->path();
+    if (path.extension() == ".list") add_one_line_sources(read_if_there(path), urls);
+    if (path.extension() == ".sources") add_deb822_sources(read_if_there(path), urls);
+  }
+  return urls;
+}
+
+struct PackageTool {
+  const char* word;
+  std::vector<const char*> files;  // the machine's, then root's own
+  RegistryReader read;
+};
+
+const std::vector<PackageTool>& package_tools() {
+  static const std::vector<PackageTool> kTools = {
+      {.word = "npm",
+       .files = {"etc/npmrc", "usr/etc/npmrc", "usr/local/etc/npmrc", "root/.npmrc"},
+       .read = read_npmrc},
+      {.word = "pip",
+       .files = {"etc/pip.conf", "etc/xdg/pip/pip.conf", "root/.pip/pip.conf",
+                 "root/.config/pip/pip.conf"},
+       .read = read_pip_conf},
+      {.word = "cargo",
+       .files = {"usr/local/cargo/config.toml", "root/.cargo/config", "root/.cargo/config.toml"},
+       .read = read_cargo_config},
+  };
+  return kTools;
+}
+
+class HostList {
+ public:
+  explicit HostList(const Json& data) : data_(data) {}
+
+  // A host that is known to serve its files elsewhere brings that along.
+  void add(std::string_view url) {
+    const auto host = find_url_host(url);
+    if (!host || hosts_.size() >= kHostsMax || !hosts_.insert(*host).second) return;
+    const auto companions = data_.at("companions").find(to_text(host->host));
+    if (companions == data_.at("companions").end()) return;
+    for (const Json& companion : *companions) add(companion.get<std::string>());
+  }
+  void add_defaults() {
+    for (const Json& url : data_.at("default")) add(url.get<std::string>());
+  }
+  bool empty() const { return hosts_.empty(); }
+  std::vector<PackageHost> take() const { return {hosts_.begin(), hosts_.end()}; }
+
+ private:
+  const Json& data_;
+  std::set<PackageHost> hosts_;
+};
+
+}  // namespace
+
+PackageHosts read_package_hosts(const std::string& root) {
+  const auto data = parse_json(packages_json());
+  CHECK(data.has_value());
+  PackageHosts packages;
+
+  HostList apt(data->at("apt"));
+  for (const std::string& url : apt_urls(root)) apt.add(url);
+  if (apt.empty()) apt.add_defaults();
+  packages["apt"] = apt.take();
+
+  for (const PackageTool& tool : package_tools()) {
+    Registries registries;
+    for (const char* file : tool.files)
+      tool.read(read_if_there(std::filesystem::path(root) / file), registries);
+    HostList hosts(data->at(tool.word));
+    if (!registries.replace_default) hosts.add_defaults();
+    for (const std::string& url : registries.urls) hosts.add(url);
+    packages[tool.word] = hosts.take();
+  }
+  return packages;
+}
+
 }  // namespace pons::egress

@@ -27,8 +27,7 @@ bool is_default_port(std::uint16_t port) {
 }
 
 Decision allowed_by(const PolicyRule& rule) {
-  return {
-      .reason = Reason::kAllowed, .rule = rule.source, .by_wildcard = !rule.host.names_a_host()};
+  return {.reason = Reason::kAllowed, .rule = rule.source, .breadth = rule.host.breadth()};
 }
 
 bool takes_method(const PolicyRule& rule, std::string_view method) {
@@ -67,6 +66,8 @@ std::string_view to_string(Reason reason) {
       return "path_ambiguous";
     case Reason::kAddressNotAllowed:
       return "address_not_allowed";
+    case Reason::kTooManyNames:
+      return "too_many_names";
   }
   return "unknown";
 }
@@ -132,10 +133,10 @@ Decision Policy::judge_name(const HostName& name) const {
     return {.reason = Reason::kHostDenied, .rule = denial->source};
   const auto rules = rules_for(name);
   // A name of one label means whatever the network it is asked in says: a rule must name it.
-  if (rules.empty() || (name.is_single_label() && !rules.front()->host.names_a_host()))
+  if (rules.empty() || (name.is_single_label() && rules.front()->host.breadth() != Breadth::kNamed))
     return {.reason = Reason::kHostNotAllowed};
-  const auto naming =
-      std::ranges::find_if(rules, [](const PolicyRule* rule) { return rule->host.names_a_host(); });
+  const auto naming = std::ranges::find_if(
+      rules, [](const PolicyRule* rule) { return rule->host.breadth() == Breadth::kNamed; });
   return allowed_by(naming == rules.end() ? *rules.front() : **naming);
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "pons/egress/destination.h"
+#include "pons/egress/policy.h"
 #include "request_path.h"
 
 namespace pons::egress {
@@ -23,7 +23,10 @@ struct HostPattern {
   std::vector<CidrRange> range{};  // of kRange: exactly one
 
   bool matches(const Destination& destination) const;
-  bool names_a_host() const { return kind == Kind::kName || kind == Kind::kRange; }
+  Breadth breadth() const {
+    if (kind == Kind::kAnything) return Breadth::kAnything;
+    return kind == Kind::kOneBelow ? Breadth::kOneLabel : Breadth::kNamed;
+  }
 };
 
 struct PolicyRule {

@@ -77,7 +77,7 @@ TEST(PolicyTest, AWildcardIsExactlyOneLabelOnALabelBorder) {
   for (const char* other : {"example.com", "a.b.example.com", "evil-example.com",
                             "example.com.evil.com", "a.example.com.evil.com"})
     EXPECT_EQ(connects(*policy, other), Reason::kHostNotAllowed) << other;
-  EXPECT_TRUE(policy->judge_name(name("a.example.com")).by_wildcard);
+  EXPECT_EQ(policy->judge_name(name("a.example.com")).breadth, Breadth::kOneLabel);
 }
 
 TEST(PolicyTest, WildcardsOverNamesOfDifferentOwnersAreRefused) {

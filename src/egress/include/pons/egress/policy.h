@@ -24,14 +24,19 @@ enum class Reason : std::uint8_t {
   kPathNotAllowed,
   kPathAmbiguous,
   kAddressNotAllowed,
+  kTooManyNames,
 };
 
 std::string_view to_string(Reason reason);  // "host_not_allowed": stable, for machines
 
+// How exactly a rule says which host it is about. A name that no rule names may have been made up
+// by whoever asks, to carry data in it.
+enum class Breadth : std::uint8_t { kNamed, kOneLabel, kAnything };
+
 struct Decision {
   Reason reason = Reason::kHostNotAllowed;
-  std::string rule;          // what decided: "allow/2", "service github", "package apt", "deny/0"…
-  bool by_wildcard = false;  // no rule names this very host: whoever asks may have made the name up
+  std::string rule;  // what decided: "allow/2", "service github", "package apt", "deny/0"…
+  Breadth breadth = Breadth::kNamed;
 
   bool allowed() const { return reason == Reason::kAllowed; }
 };

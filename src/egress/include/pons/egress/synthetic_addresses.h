@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "pons/base/clock.h"
+#include "pons/base/result.h"
+#include "pons/egress/host_name.h"
+#include "pons/egress/ip_address.h"
+#include "pons/egress/policy.h"
+
+namespace pons::egress {
+
+struct SyntheticOptions {
+  std::size_t names_max = 4096;
+  // A name that was not asked for, dialled or connected for this long may lose its address.
+  Duration quarantine = std::chrono::minutes(10);
+  // New names a minute that a wildcard covers, or that only mode `public` allows. The rest is
+  // bounded by the rules themselves.
+  std::uint32_t wildcard_names_per_minute = 60;
+  std::uint32_t public_names_per_minute = 600;
+  // A longer label under a wildcard is data, not a name.
+  std::size_t wildcard_label_bytes_max = 40;
+};
+
+// The addresses one sandbox gets for names: an address belongs to one name, so that the destination
+// of a connection says which name was meant. One object per sandbox; the same address means
+// something else in another one.
+class SyntheticAddresses {
+ public:
+  explicit SyntheticAddresses(SyntheticOptions options = {}) : options_(options) {}
+
+  struct Addresses {
+    IpAddress v4;
+    IpAddress v6;
+  };
+  // The name's addresses, new ones if need be. An error (kLimit) when too many names are asked for.
+  // Also for a name that did not come by DNS: asking here is what keeps made-up names few.
+  Result<Addresses> assign(const HostName& name, Breadth breadth, TimePoint now);
+
+  // The name that has this address.
+  std::optional<HostName> find(const IpAddress& address) const;
+  static bool is_synthetic(const IpAddress& address);
+
+  // While a copy of it lives, the name keeps its addresses. Nothing for a name that has none.
+  using Hold = std::shared_ptr<const void>;
+  Hold hold(const HostName& name, TimePoint now);
+
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    HostName name;
+    std::uint32_t index;
+    TimePoint last_use;
+    std::shared_ptr<char> in_use;
+  };
+  using Entries = std::list<Entry>;
+  // Fills again with time, up to what one minute allows.
+  struct Budget {
+    double left = -1;  // not used yet
+    TimePoint counted_at;
+    bool take(std::uint32_t per_minute, TimePoint now);
+  };
+  Result<void> admit(const HostName& name, Breadth breadth, TimePoint now);
+  bool recycle_one(TimePoint now);
+  std::uint32_t next_free_index();
+  void touch(Entries::iterator entry, TimePoint now);
+
+  SyntheticOptions options_;
+  Entries entries_;  // least recently used first
+  std::unordered_map<HostName, Entries::iterator> by_name_;
+  std::unordered_map<std::uint32_t, Entries::iterator> by_index_;
+  std::uint32_t last_index_ = 0;
+  Budget wildcard_budget_;
+  Budget public_budget_;
+};
+
+}  // namespace pons::egress
