@@ -1,0 +1,50 @@
+#include "attached_sandbox.h"
+
+namespace pons::egress {
+
+Result<std::shared_ptr<const scan::NeedleSet>> VaultNeedles::current() {
+  if (generation_ == vault_.generation()) return set_;
+  std::vector<Owner> owners;
+  std::vector<scan::Needle> needles;
+  const auto credentials = vault_.list();
+  for (const auto& credential : credentials) {
+    if (credential->scrub == vault::Scrub::kOff) continue;
+    for (const Secret* value : {&credential->value, &credential->previous}) {
+      if (value->size() < scan::kNeedleBytesMin) continue;
+      needles.push_back(
+          {.id = static_cast<std::uint32_t>(owners.size()), .text = value->reveal()});
+      owners.push_back({credential, value->size()});
+    }
+  }
+  set_ = needles.empty() ? nullptr : TRY(scan::NeedleSet::create(needles));
+  owners_ = std::move(owners);
+  generation_ = vault_.generation();
+  return set_;
+}
+
+std::vector<Grant> AttachedSandbox::grants(const vault::Vault& vault) const {
+  std::vector<Grant> grants;
+  for (const std::string& name : policy->credentials())
+    if (auto credential = vault.load(name))
+      grants.push_back({*credential, vault.stub(**credential, id, {})});
+  return grants;
+}
+
+Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vault::Vault& vault) {
+  if (stubs_generation_ == vault.generation() && stubs_policy_ == policy->generation())
+    return stubs_;
+  std::vector<std::string> owners;
+  std::vector<scan::Needle> needles;
+  const auto all = grants(vault);
+  for (const Grant& grant : all) {
+    needles.push_back({.id = static_cast<std::uint32_t>(owners.size()), .text = grant.stub});
+    owners.push_back(grant.credential->name);
+  }
+  stubs_ = needles.empty() ? nullptr : TRY(scan::NeedleSet::create(needles));
+  stub_owners_ = std::move(owners);
+  stubs_generation_ = vault.generation();
+  stubs_policy_ = policy->generation();
+  return stubs_;
+}
+
+}  // namespace pons::egress

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pons/audit/audit_log.h"
+#include "pons/base/clock.h"
+#include "pons/egress/leaf_cache.h"
+#include "pons/egress/package_hosts.h"
+#include "pons/egress/resolver.h"
+#include "pons/http/tls.h"
+#include "pons/linux/loop.h"
+#include "pons/scan/needle_set.h"
+#include "pons/vault/vault.h"
+
+namespace pons::egress {
+
+// Every secret of the vault, ready to be looked for; made again when the vault changes.
+class VaultNeedles {
+ public:
+  explicit VaultNeedles(const vault::Vault& vault) : vault_(vault) {}
+  // Null when the vault is empty. An error means that nothing may pass.
+  Result<std::shared_ptr<const scan::NeedleSet>> current();
+  // Whose secret it is, for a Finding in the set that current() returned last.
+  struct Owner {
+    std::shared_ptr<const vault::Credential> credential;
+    std::size_t value_bytes = 0;
+  };
+  const Owner& owner(std::uint32_t id) const { return owners_.at(id); }
+
+ private:
+  const vault::Vault& vault_;
+  std::uint64_t generation_ = 0;
+  std::shared_ptr<const scan::NeedleSet> set_;
+  std::vector<Owner> owners_;
+};
+
+// What all sandboxes' traffic has in common.
+struct Boundary {
+  linux::Loop& loop;
+  const Clock& clock;
+  vault::Vault& vault;
+  VaultNeedles& secrets;
+  audit::AuditLog& audit;
+  Resolver& resolver;
+  LeafCache& leaves;
+  std::shared_ptr<http::TlsContext> server_tls;
+  std::shared_ptr<http::TlsContext> client_tls;
+  std::shared_ptr<http::TlsSessions> sessions;
+  // The roles behind gateway.pons.internal and tools.pons.internal.
+  int gateway_channel = -1;
+  int tools_channel = -1;
+};
+
+}  // namespace pons::egress
