@@ -144,6 +144,7 @@ class TextPeer {
   }
 
   int fd() const { return socket_.get(); }
+  linux::UniqueFd release() { return std::move(socket_); }
 
   // False when the other side does not take it all, because it closed the connection.
   bool try_send(std::string_view text) {

@@ -21,9 +21,9 @@ namespace {
 using State = IoOutcome::State;
 
 constexpr std::size_t kRecordBytesMax = 16 * 1024;
-// Records in a row that carry no data (tickets, new keys). More would let a peer that sends nothing
-// else keep the loop.
-constexpr int kSilentRecordsMax = 32;
+// Messages in a row that carry no data (tickets, new keys). More would let a peer that sends
+// nothing else keep the loop busy.
+constexpr int kSilentMessagesMax = 32;
 
 bool is_numeric_address(const std::string& host) {
   unsigned char ignored[sizeof(in6_addr)];
@@ -83,6 +83,11 @@ class TlsConnection final : public TlsTransport, private HandshakeNotes {
     if (sessions_ != nullptr) sessions_->remember(session_key_, std::move(owned));
   }
 
+  static void count_message(int is_sent, int, int kind, const void*, std::size_t, SSL*,
+                            void* connection) {
+    if (is_sent == 0 && kind == SSL3_RT_HANDSHAKE)
+      ++static_cast<TlsConnection*>(connection)->silent_messages_;
+  }
   Result<void> offer_protocols(std::vector<std::string> protocols);
   IoOutcome read_record(std::span<char> into);
   IoOutcome write_record(std::span<const iovec> from);
@@ -97,8 +102,9 @@ class TlsConnection final : public TlsTransport, private HandshakeNotes {
   std::vector<std::string> offered_;
   std::shared_ptr<TlsSessions> sessions_;
   std::string session_key_;
-  IoOutcome ending_;      // what ended the stream while there were still bytes to hand out
-  bool emptied_ = false;  // whatever comes next raises an event
+  IoOutcome ending_;         // what ended the stream while there were still bytes to hand out
+  int silent_messages_ = 0;  // since the last byte of data
+  bool emptied_ = false;     // whatever comes next raises an event
 };
 
 // Takes records as long as they are in memory: the socket is asked again only by the next attempt.
@@ -121,12 +127,16 @@ IoOutcome TlsConnection::try_read(std::span<char> into) {
 }
 
 IoOutcome TlsConnection::read_record(std::span<char> into) {
-  for (int silent = 0; silent < kSilentRecordsMax; ++silent) {
+  for (int silent = 0; silent < kSilentMessagesMax; ++silent) {
     std::size_t got = 0;
     stream_.must_wait = false;
     ERR_clear_error();
     const int ok = SSL_read_ex(ssl_.get(), into.data(), into.size(), &got);
-    if (ok == 1) return {.bytes = got};
+    if (silent_messages_ > kSilentMessagesMax) break;
+    if (ok == 1) {
+      silent_messages_ = 0;
+      return {.bytes = got};
+    }
     const IoOutcome outcome = outcome_of(ok);
     // New keys that cannot be sent because the peer takes nothing. To wait here for room would
     // disturb whoever waits to write.
@@ -193,12 +203,9 @@ IoOutcome TlsConnection::write_record(std::span<const iovec> from) {
 IoOutcome TlsConnection::try_shut_down_writing() {
   ERR_clear_error();
   const int sent = SSL_shutdown(ssl_.get());
-  if (sent < 0) {
-    const IoOutcome outcome = outcome_of(sent);
-    if (outcome.state == State::kWantWrite) return outcome;
-  }
-  shutdown(socket_.get(), SHUT_WR);
-  return {};
+  const IoOutcome outcome = sent < 0 ? outcome_of(sent) : IoOutcome{};
+  if (outcome.state != State::kWantWrite) shutdown(socket_.get(), SHUT_WR);
+  return outcome;
 }
 
 std::string_view TlsConnection::protocol() const {
@@ -275,8 +282,11 @@ Result<void> TlsConnection::complete() {
       std::ranges::find(offered_, protocol()) == offered_.end())
     return make_error(ErrorCode::kDenied, "TLS handshake",
                       "the peer chose a protocol that was not offered");
-  // From now on a record without data hands control back, so that they can be counted.
+  // From now on records without data are counted, and hand control back whenever the socket would
+  // have to be read again.
   SSL_clear_mode(ssl_.get(), SSL_MODE_AUTO_RETRY);
+  SSL_set_msg_callback(ssl_.get(), count_message);
+  SSL_set_msg_callback_arg(ssl_.get(), this);
   return {};
 }
 

@@ -89,13 +89,15 @@ Task<Result<void>> finish_writing(Transport& transport, Duration stall_max) {
   for (;;) {
     const IoOutcome outcome = transport.try_shut_down_writing();
     if (outcome.state == State::kDone) co_return {};
+    if (outcome.state != State::kWantWrite)
+      co_return os_error("half-close", {}, outcome.os_error != 0 ? outcome.os_error : EPIPE);
     if (co_await wait_for(transport, outcome.state, deadline) == linux::Wait::kTimeout)
       co_return make_error(ErrorCode::kTimeout, "half-close", "the peer takes no bytes");
   }
 }
 
 Task<> close_gently(Transport& transport, std::span<char> scratch) {
-  (void)co_await finish_writing(transport, kLingerTime);
+  if (!co_await finish_writing(transport, kLingerTime)) co_return;
   const TimePoint deadline = transport.watch().loop().now() + kLingerTime;
   std::size_t dropped = 0;
   while (dropped < kLingerBytesMax) {
