@@ -80,6 +80,7 @@ void NeedleSet::Index::match(std::string_view text, std::size_t from, OnMatch&& 
   const std::size_t start = from - std::min(from, kAnchorBytes - 1);
   database_->search(text.substr(start), [&](unsigned anchor, std::size_t end_from_start) {
     const std::size_t end = start + end_from_start;
+    if (end <= from) return;  // anchors may be shorter
     for (std::uint32_t i = groups_[anchor]; i < groups_[anchor + 1]; ++i) {
       const Literal& literal = literals_[i];
       if (literal.length > end) continue;

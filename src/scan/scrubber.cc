@@ -71,7 +71,9 @@ Scrubber::State Scrubber::Rewriting::feed(std::string_view piece, std::string& o
   if (!detector_) return state_;
   open_text_ = out.data() + start;
   detector_->feed(piece, *this);
-  release(out, start, state_ == State::kOk ? detector_->find_open() : released_);
+  // A needle may turn out to have begun before what is held.
+  release(out, start,
+          state_ == State::kOk ? std::max(released_, detector_->find_open()) : released_);
   return state_;
 }
 
