@@ -131,8 +131,10 @@ Result<LeafCache::Entry> LeafCache::sign(const std::string& host) const {
   const WallTime not_after = std::min<WallTime>(now + kValidity, authority_.not_after());
   const auto certificate = TRY(begin_certificate(now - kBackdated, not_after));
   X509* raw = certificate.get();
-  // The name that counts is the alternative one; this one is for people and has a limit of its own.
-  const auto subject = TRY(create_name(host.size() <= kCommonNameBytesMax ? host : "Pons egress"));
+  // The name that counts is the alternative one. This one is for people, has a limit of its own,
+  // and must not make a host name out of an address for clients that still look at it.
+  const auto subject = TRY(
+      create_name(address.empty() && host.size() <= kCommonNameBytesMax ? host : "Pons egress"));
   if (X509_set_subject_name(raw, subject.get()) != 1 ||
       X509_set_issuer_name(raw, X509_get_subject_name(parts_->issuer)) != 1 ||
       X509_set_pubkey(raw, parts_->key.get()) != 1)
