@@ -33,6 +33,12 @@ std::vector<ClassedRange> build_ranges() {
       // The synthetic addresses of egress itself.
       {"198.18.0.0/15", kBenchmark},
       {"fd50:6f6e:7300::/48", kBenchmark},
+      // For documentation: never routed, so where one is in use, it is as a private address.
+      {"192.0.2.0/24", kPrivate},
+      {"198.51.100.0/24", kPrivate},
+      {"203.0.113.0/24", kPrivate},
+      {"2001:db8::/32", kPrivate},
+      {"3fff::/20", kPrivate},
       {"0.0.0.0", kUnspecified},
       {"0.0.0.0/8", kReserved},
       {"10.0.0.0/8", kPrivate},
@@ -41,11 +47,8 @@ std::vector<ClassedRange> build_ranges() {
       {"169.254.0.0/16", kLinkLocal},
       {"172.16.0.0/12", kPrivate},
       {"192.0.0.0/24", kReserved},
-      {"192.0.2.0/24", kReserved},
       {"192.88.99.0/24", kReserved},
       {"192.168.0.0/16", kPrivate},
-      {"198.51.100.0/24", kReserved},
-      {"203.0.113.0/24", kReserved},
       {"224.0.0.0/4", kMulticast},
       {"240.0.0.0/4", kReserved},
       {"0.0.0.0/0", kPublic},
@@ -55,8 +58,6 @@ std::vector<ClassedRange> build_ranges() {
       {"fe80::/10", kLinkLocal},
       {"ff00::/8", kMulticast},
       {"2001::/23", kReserved},  // Teredo, ORCHID and other ways to somewhere else
-      {"2001:db8::/32", kReserved},
-      {"3fff::/20", kReserved},
       {"2000::/3", kPublic},
       {"::/0", kReserved},
   };

@@ -1,5 +1,6 @@
 #include "embedded_data.h"
 
+// NOLINTBEGIN(readability-identifier-naming): labels of data.S
 extern "C" {
 extern const char pons_egress_services_begin[];
 extern const char pons_egress_services_end[];
@@ -8,6 +9,7 @@ extern const char pons_egress_packages_end[];
 extern const char pons_egress_shared_suffixes_begin[];
 extern const char pons_egress_shared_suffixes_end[];
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace pons::egress {
 

@@ -75,7 +75,8 @@ TEST(IpAddressTest, OnlyUnicastOfTheInternetIsPublic) {
                {"0.1.2.3", kReserved},         {"198.18.0.1", kBenchmark},
                {"198.19.255.254", kBenchmark}, {"fd50:6f6e:7300::1", kBenchmark},
                {"2001:0:1::1", kReserved},     {"64:ff9b:1::1", kReserved},
-               {"5f00::1", kReserved},         {"fec0::1", kReserved}};
+               {"5f00::1", kReserved},         {"fec0::1", kReserved},
+               {"203.0.113.7", kPrivate},      {"2001:db8::1", kPrivate}};
   for (const auto& [text, expected] : cases) EXPECT_EQ(class_of(text), expected) << text;
 }
 
