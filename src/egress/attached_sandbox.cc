@@ -30,6 +30,12 @@ std::vector<Grant> AttachedSandbox::grants(const vault::Vault& vault) const {
   return grants;
 }
 
+void AttachedSandbox::remember_grants(const vault::Vault& vault) {
+  granted.clear();
+  for (Grant& grant : grants(vault))
+    granted.emplace(grant.credential->name, std::move(grant.credential));
+}
+
 Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vault::Vault& vault) {
   if (stubs_generation_ == vault.generation() && stubs_policy_ == policy->generation())
     return stubs_;

@@ -37,6 +37,9 @@ class AttachedSandbox {
 
   // The credentials of its policy that exist, as the vault has them now.
   std::vector<Grant> grants(const vault::Vault& vault) const;
+  // As they were when it was last asked: to tell what the vault has taken away.
+  std::map<std::string, std::shared_ptr<const vault::Credential>> granted;
+  void remember_grants(const vault::Vault& vault);
   // Their stubs, ready to be looked for; null when it has none.
   Result<std::shared_ptr<const scan::NeedleSet>> stubs(const vault::Vault& vault);
   // The name of the credential whose stub was found in the set that stubs() returned last.

@@ -52,6 +52,7 @@ struct Boundary {
   // The roles behind gateway.pons.internal and tools.pons.internal.
   int gateway_channel = -1;
   int tools_channel = -1;
+  std::uint64_t flows = 0;  // open now
 };
 
 }  // namespace pons::egress

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "pons/base/log.h"
+#include "pons/egress/egress.h"
 #include "pons/front/front.h"
 #include "pons/roles/start.h"
 #include "pons/spawner/spawner.h"
@@ -45,7 +46,7 @@ int run_role_program() {
     case roles::Role::kGateway:
       return run_plain_role(std::move(*start));
     case roles::Role::kEgress:
-      return run_plain_role(std::move(*start));
+      return egress::run_egress(std::move(*start));
     case roles::Role::kWarden:
       return warden::run_warden(std::move(*start));
     case roles::Role::kSpawner:

@@ -1,0 +1,130 @@
+#include "answer_filter.h"
+
+#include <algorithm>
+#include <array>
+
+#include "pons/base/text.h"
+
+namespace pons::egress {
+
+namespace {
+
+// Not for the sandbox: they would move it to another way out, or are about the connection.
+constexpr std::array kDropped = {"alt-svc", "date", "content-length", "content-type", "public-key-pins"};
+
+bool is_dropped(std::string_view name) {
+  return is_hop_field(name) || std::ranges::any_of(kDropped, [&](std::string_view dropped) {
+           return equal_ignoring_case(name, dropped);
+         });
+}
+
+Refusal unreadable(std::string reason) {
+  return {.status = 502,
+          .code = "undecodable_answer",
+          .reason = std::move(reason),
+          .hint = "the host sends what cannot be looked into; ask it for another form",
+          .rule = {}};
+}
+
+Error cut() {
+  return make_error(ErrorCode::kDenied, "deliver answer", "it holds what must not arrive");
+}
+
+}  // namespace
+
+std::expected<AnswerFilter, Refusal> AnswerFilter::open(const Boundary& boundary,
+                                                        AttachedSandbox& sandbox,
+                                                        const Judged& judged,
+                                                        const http::ResponseHead& head) {
+  AnswerFilter filter;
+  auto secrets = boundary.secrets.current();
+  if (!secrets) return std::unexpected(unreadable("the vault cannot be used"));
+  if (judged.bound && *secrets != nullptr) {
+    filter.secrets_ = {*secrets};
+    // A pack is checked as a whole by its reader: one that was rewritten is worth nothing.
+    filter.rewritable_ = !head.find("content-type").value_or("").starts_with("application/x-git-");
+    filter.replacements_ = [&boundary, &sandbox, rewritable = filter.rewritable_](
+                               std::uint32_t, std::uint32_t id) -> std::optional<std::string> {
+      if (!rewritable) return std::nullopt;
+      const VaultNeedles::Owner& owner = boundary.secrets.owner(id);
+      return vault::resize_stub(boundary.vault.stub(*owner.credential, sandbox.id, {}),
+                                owner.value_bytes);
+    };
+    filter.scrubber_.emplace(filter.secrets_, filter.replacements_);
+  }
+  if (auto taken = filter.take_fields(head); !taken) return std::unexpected(taken.error());
+  return filter;
+}
+
+std::expected<void, Refusal> AnswerFilter::take_fields(const http::ResponseHead& head) {
+  head_.status = head.status;
+  head_.content_type.clear();
+  std::string codings;
+  for (const http::Field& field : head.fields) {
+    const bool is_coding = equal_ignoring_case(field.name, "content-encoding");
+    if (is_coding && scrubber_) {
+      codings.append(codings.empty() ? "" : ",").append(field.value);
+      continue;
+    }
+    if (is_dropped(field.name) && !equal_ignoring_case(field.name, "content-type")) continue;
+    auto value = clean(field.value);
+    if (!value) return std::unexpected(unreadable("a header field cannot be delivered"));
+    if (equal_ignoring_case(field.name, "content-type")) {
+      head_.content_type = std::move(*value);
+    } else if (!scrubber_ || !equal_ignoring_case(field.name, "cache-control")) {
+      head_.fields.emplace_back(field.name, std::move(*value));
+    }
+  }
+  // A part of an answer could hold a part of a secret.
+  if (scrubber_ && (head.status == 206 || head_.content_type.starts_with("multipart/byteranges")))
+    return std::unexpected(unreadable("the host sent a part that was not asked for"));
+  if (scrubber_) head_.fields.emplace_back("Cache-Control", "no-store");
+  if (!codings.empty()) {
+    auto decoder = scan::ContentDecoder::create(codings);
+    if (!decoder) return std::unexpected(unreadable("the answer's Content-Encoding is unknown"));
+    decoder_.emplace(std::move(*decoder));
+  }
+  if (head.framing == http::BodyFraming::kLength && !decoder_)
+    head_.content_length = head.content_length;
+  return {};
+}
+
+std::optional<std::string> AnswerFilter::clean(std::string_view text) const {
+  if (secrets_.empty()) return std::string(text);
+  scan::Scrubber scrubber(secrets_, replacements_);
+  std::string out;
+  if (scrubber.feed(text, out) != scan::Scrubber::State::kOk ||
+      scrubber.finish(out) != scan::Scrubber::State::kOk)
+    return std::nullopt;
+  scrubbed_field_ |= !scrubber.replaced().empty();
+  return out;
+}
+
+Result<void> AnswerFilter::scrub(std::string_view piece, std::string& out) {
+  if (!scrubber_) {
+    out += piece;
+    return {};
+  }
+  if (scrubber_->feed(piece, out) != scan::Scrubber::State::kOk) return cut();
+  return {};
+}
+
+Result<void> AnswerFilter::feed(std::string_view piece, std::string& out) {
+  if (!decoder_) return scrub(piece, out);
+  const auto decoded =
+      decoder_->feed(piece, [&](std::string_view clear) { return scrub(clear, out); });
+  if (!decoded) return cut();
+  return {};
+}
+
+Result<void> AnswerFilter::finish(std::string& out) {
+  if (decoder_ && !decoder_->finish()) return cut();
+  if (scrubber_ && scrubber_->finish(out) != scan::Scrubber::State::kOk) return cut();
+  return {};
+}
+
+bool AnswerFilter::has_scrubbed() const {
+  return scrubbed_field_ || (scrubber_ && !scrubber_->replaced().empty());
+}
+
+}  // namespace pons::egress

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "judge.h"
+#include "pons/http/head.h"
+#include "pons/scan/content_decoder.h"
+#include "pons/scan/scrubber.h"
+
+namespace pons::egress {
+
+// An answer on its way in. What comes from a host that gets secrets has every secret replaced by
+// its stub, in the head, the body and the trailers: the host may show what it was sent, now or
+// later.
+class AnswerFilter {
+ public:
+  // The refusal when the answer comes in a form that cannot be looked into.
+  static std::expected<AnswerFilter, Refusal> open(const Boundary& boundary,
+                                                   AttachedSandbox& sandbox, const Judged& judged,
+                                                   const http::ResponseHead& head);
+
+  http::Response take_head() { return std::move(head_); }
+
+  // Appends what may be delivered. kDenied: the answer must be cut off here.
+  Result<void> feed(std::string_view piece, std::string& out);
+  Result<void> finish(std::string& out);
+  // Nothing when a value cannot be delivered.
+  std::optional<std::string> clean(std::string_view text) const;
+
+  bool has_scrubbed() const;
+
+ private:
+  AnswerFilter() = default;
+  Result<void> scrub(std::string_view piece, std::string& out);
+  std::expected<void, Refusal> take_fields(const http::ResponseHead& head);
+
+  scan::NeedleSets secrets_;  // empty: nothing is changed
+  scan::Replacements replacements_;
+  bool rewritable_ = true;
+  mutable bool scrubbed_field_ = false;
+  std::optional<scan::Scrubber> scrubber_;
+  std::optional<scan::ContentDecoder> decoder_;
+  http::Response head_;
+};
+
+}  // namespace pons::egress

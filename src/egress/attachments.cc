@@ -1,0 +1,297 @@
+#include "attachments.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <ranges>
+
+#include "flow.h"
+#include "pons/base/json.h"
+#include "pons/base/log.h"
+#include "pons/base/text.h"
+#include "pons/egress/trust_files.h"
+
+namespace pons::egress {
+
+namespace {
+
+constexpr std::size_t kFlowsMax = 8'000;  // of all sandboxes: each holds two descriptors
+constexpr std::size_t kRecordBytesMax = 512 * 1024;
+
+int socket_option(int socket, int name) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  return getsockopt(socket, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+}
+
+bool is_inet(int socket, int type) {
+  const int domain = socket_option(socket, SO_DOMAIN);
+  return (domain == AF_INET || domain == AF_INET6) && socket_option(socket, SO_TYPE) == type;
+}
+
+// What the warden hands over must be what it says: it may have been broken into.
+Result<void> check_sockets(int listener, int names) {
+  if (is_inet(listener, SOCK_STREAM) && socket_option(listener, SO_ACCEPTCONN) == 1 &&
+      is_inet(names, SOCK_DGRAM))
+    return {};
+  return make_error(ErrorCode::kInvalid, "attach sandbox", "these are not its sockets");
+}
+
+std::string kept_name(std::uint64_t key, std::string_view what) {
+  return fmt::format("{:016x}.{}", key, what);
+}
+
+Result<linux::UniqueFd> write_record(const std::string& text) {
+  linux::UniqueFd file(memfd_create("sandbox", MFD_CLOEXEC));
+  if (!file) return os_error("keep sandbox");
+  TRY_VOID(linux::write_all(file.get(), text));
+  return file;
+}
+
+}  // namespace
+
+Attachments::Attachments(Boundary& boundary, roles::Keeper& keeper, PackageHosts packages,
+                         std::map<std::string, std::string> environments)
+    : boundary_(boundary),
+      keeper_(keeper),
+      packages_(std::move(packages)),
+      environments_(std::move(environments)),
+      room_(boundary.loop) {
+  boundary_.vault.on_change([this] { on_vault_change(); });
+}
+
+Attachments::~Attachments() {
+  services_.clear();
+  for (auto& sandbox : all_ | std::views::values) sandbox->flows.cancel_all();
+}
+
+// ---- coming and going
+
+Result<std::shared_ptr<const Policy>> Attachments::compile(const PolicyChoice& choice) {
+  const std::string* document = &choice.document;
+  if (!choice.environment.empty()) {
+    const auto found = environments_.find(choice.environment);
+    if (found == environments_.end())
+      return make_error(ErrorCode::kNotFound, "find environment",
+                        fmt::format("there is no environment \"{}\"; environments in pons.yaml "
+                                    "lists them",
+                                    choice.environment));
+    document = &found->second;
+  }
+  return Policy::compile(*document, ++generation_, packages_);
+}
+
+Result<std::map<std::string, std::string>> Attachments::attach(Request request,
+                                                               linux::UniqueFd listener,
+                                                               linux::UniqueFd names) {
+  TRY_VOID(check_sockets(listener.get(), names.get()));
+  if (all_.contains(request.key))
+    return make_error(ErrorCode::kConflict, "attach sandbox", "it is attached already");
+  auto policy = TRY(compile(request.policy));
+  auto sandbox = std::make_shared<AttachedSandbox>(boundary_.loop, request.key, request.id,
+                                                   std::move(policy));
+  sandbox->listener = std::move(listener);
+  sandbox->resolver = std::move(names);
+  // A credential that is not there sets no variable: programs would take it for one that works.
+  auto variables = trust_environment();
+  for (const Grant& grant : sandbox->grants(boundary_.vault))
+    variables[grant.credential->name] = grant.stub;
+  choices_[request.key] = request.policy;
+  keep(*sandbox, request.policy);
+  serve(sandbox);
+  return variables;
+}
+
+void Attachments::serve(const std::shared_ptr<AttachedSandbox>& sandbox) {
+  sandbox->remember_grants(boundary_.vault);
+  all_[sandbox->key] = sandbox;
+  auto& services = services_[sandbox->key];
+  services = std::make_unique<linux::TaskGroup>(boundary_.loop);
+  services->spawn(accept_flows(*sandbox));
+  services->spawn(answer_names(boundary_, *sandbox));
+}
+
+void Attachments::detach(std::uint64_t key) {
+  const auto found = all_.find(key);
+  if (found == all_.end()) return;
+  const std::shared_ptr<AttachedSandbox> sandbox = found->second;
+  services_.erase(key);
+  sandbox->flows.cancel_all();
+  all_.erase(found);
+  choices_.erase(key);
+  const std::string names[] = {kept_name(key, "tcp"), kept_name(key, "names"),
+                               kept_name(key, "record")};
+  if (auto dropped = keeper_.drop_soon(names); !dropped)
+    LOG_WARN("cannot drop descriptors", {"error", dropped.error()});
+  room_.set();
+}
+
+void Attachments::keep_only(const std::set<std::uint64_t>& keys) {
+  std::vector<std::uint64_t> gone;
+  for (const std::uint64_t key : all_ | std::views::keys)
+    if (!keys.contains(key)) gone.push_back(key);
+  for (const std::uint64_t key : gone) detach(key);
+}
+
+// ---- over restarts
+
+void Attachments::keep(const AttachedSandbox& sandbox, const PolicyChoice& choice) {
+  const auto record = write_record(dump_json({{"id", sandbox.id},
+                                              {"environment", choice.environment},
+                                              {"policy", choice.document}}));
+  if (!record) {
+    LOG_ERROR("a sandbox will not be found again after a restart", {"error", record.error()});
+    return;
+  }
+  const roles::Keeper::Put all[] = {{kept_name(sandbox.key, "tcp"), sandbox.listener.get()},
+                                    {kept_name(sandbox.key, "names"), sandbox.resolver.get()},
+                                    {kept_name(sandbox.key, "record"), record->get()}};
+  if (auto put = keeper_.put_soon(all); !put)
+    LOG_ERROR("a sandbox will not be found again after a restart", {"error", put.error()});
+}
+
+Result<void> Attachments::adopt() {
+  std::map<std::uint64_t, std::map<std::string, linux::UniqueFd>> kept;
+  for (roles::Keeper::Kept& item : TRY(keeper_.take_back())) {
+    const auto dot = item.name.find('.');
+    if (const auto key = parse_hex(item.name.substr(0, dot)))
+      kept[*key][item.name.substr(dot + 1)] = std::move(item.descriptor);
+  }
+  for (auto& [key, parts] : kept) {
+    if (parts.size() != 3) continue;  // its warden was told that it failed
+    const int file = parts["record"].get();
+    if (lseek(file, 0, SEEK_SET) != 0) continue;
+    const auto record = parse_json(TRY(linux::read_all(file, kRecordBytesMax)));
+    if (!record) continue;
+    const PolicyChoice choice{.environment = record->value("environment", ""),
+                              .document = record->value("policy", "")};
+    auto policy = compile(choice);
+    if (!policy) {
+      LOG_ERROR("a sandbox's policy is no more; its network is closed",
+                {"sandbox", record->value("id", "")}, {"error", policy.error()});
+      policy = Policy::closed(++generation_);
+    }
+    auto sandbox = std::make_shared<AttachedSandbox>(boundary_.loop, key, record->value("id", ""),
+                                                     std::move(*policy));
+    sandbox->listener = std::move(parts["tcp"]);
+    sandbox->resolver = std::move(parts["names"]);
+    choices_[key] = choice;
+    serve(sandbox);
+  }
+  return {};
+}
+
+// ---- change
+
+void Attachments::adopt_policy(AttachedSandbox& sandbox, std::shared_ptr<const Policy> policy) {
+  sandbox.policy = std::move(policy);
+  sandbox.remember_grants(boundary_.vault);
+  sandbox.flows.cancel_all();
+  room_.set();
+}
+
+Result<void> Attachments::set_policy(std::string_view id, PolicyChoice choice) {
+  const auto sandbox = find(id);
+  if (sandbox == nullptr)
+    return make_error(ErrorCode::kNotFound, "set policy",
+                      fmt::format("no sandbox \"{}\" has a network", id));
+  adopt_policy(*sandbox, TRY(compile(choice)));
+  keep(*sandbox, choice);
+  choices_[sandbox->key] = std::move(choice);
+  return {};
+}
+
+// All or nothing: one document that cannot be used leaves everything as it was.
+Result<void> Attachments::set_environments(std::map<std::string, std::string> environments) {
+  for (const auto& [name, document] : environments) {
+    if (auto compiled = Policy::compile(document, generation_, packages_); !compiled)
+      return make_error(compiled.error().code, "set environments",
+                        fmt::format("{}: {}", name, compiled.error().message));
+  }
+  environments_.swap(environments);
+  for (auto& [key, sandbox] : all_) {
+    const std::string& name = choices_[key].environment;
+    const auto before = environments.find(name);
+    const auto after = environments_.find(name);
+    if (name.empty()) continue;
+    if (before != environments.end() && after != environments_.end() &&
+        before->second == after->second)
+      continue;
+    auto policy = compile(choices_[key]);
+    adopt_policy(*sandbox, policy ? *policy : Policy::closed(++generation_));
+  }
+  return {};
+}
+
+// A credential that was taken away or replaced may be in use: what uses it ends.
+void Attachments::on_vault_change() {
+  for (auto& sandbox : all_ | std::views::values) {
+    if (sandbox->policy->credentials().empty()) continue;
+    std::map<std::string, const vault::Credential*> now;
+    for (const Grant& grant : sandbox->grants(boundary_.vault))
+      now[grant.credential->name] = grant.credential.get();
+    const bool lost = std::ranges::any_of(sandbox->granted, [&](const auto& before) {
+      const auto found = now.find(before.first);
+      return found == now.end() || found->second != before.second.get();
+    });
+    sandbox->remember_grants(boundary_.vault);
+    if (lost) sandbox->flows.cancel_all();
+  }
+  room_.set();
+}
+
+std::shared_ptr<AttachedSandbox> Attachments::find(std::string_view id) const {
+  const auto found =
+      std::ranges::find_if(all_, [&](const auto& item) { return item.second->id == id; });
+  return found == all_.end() ? nullptr : found->second;
+}
+
+// ---- connections
+
+Task<> Attachments::accept_flows(AttachedSandbox& sandbox) {
+  auto watch = linux::Watch::create(boundary_.loop, sandbox.listener.get());
+  if (!watch) co_return;
+  for (int accepted = 0;;) {
+    if (sandbox.traffic.connections >= sandbox.policy->limits().connections ||
+        boundary_.flows >= kFlowsMax) {
+      room_.reset();
+      co_await room_.wait(boundary_.loop.now() + std::chrono::seconds(1));
+      continue;
+    }
+    linux::UniqueFd socket(
+        accept4(sandbox.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) {
+      sandbox.flows.spawn(run_flow(sandbox, std::move(socket)));
+      // One that connects without pause must not keep the loop for itself.
+      if (++accepted % 16 == 0) co_await boundary_.loop.next_round();
+    } else if (errno == EAGAIN) {
+      co_await watch->readable(kNever);
+    } else if (errno != ECONNABORTED && errno != EINTR) {
+      co_await boundary_.loop.sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+}
+
+Task<> Attachments::run_flow(AttachedSandbox& sandbox, linux::UniqueFd socket) {
+  struct Counted {
+    std::uint64_t& own;
+    std::uint64_t& all;
+    linux::Event& room;
+    Counted(std::uint64_t& o, std::uint64_t& a, linux::Event& r) : own(++o), all(++a), room(r) {}
+    ~Counted() {
+      --own;
+      --all;
+      room.set();
+    }
+  } const counted(sandbox.traffic.connections, boundary_.flows, room_);
+  auto watch = linux::Watch::create(boundary_.loop, socket.get());
+  if (!watch) co_return;
+  Flow flow(boundary_, all_.at(sandbox.key), std::move(socket), std::move(*watch));
+  co_await flow.run();
+}
+
+}  // namespace pons::egress

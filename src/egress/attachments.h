@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "attached_sandbox.h"
+#include "pons/egress/package_hosts.h"
+#include "pons/http/router.h"
+#include "pons/roles/keeper.h"
+
+namespace pons::egress {
+
+// Which policy a sandbox is under: that of an environment, or a document of its own.
+struct PolicyChoice {
+  std::string environment;
+  std::string document;
+};
+
+// All sandboxes whose sockets egress holds. The supervisor has copies of the sockets, so that
+// nobody inside can take their place while egress is being restarted.
+class Attachments {
+ public:
+  // `environments`: policy documents by name.
+  Attachments(Boundary& boundary, roles::Keeper& keeper, PackageHosts packages,
+              std::map<std::string, std::string> environments);
+  ~Attachments();
+
+  // Takes over what a former process of egress was given.
+  Result<void> adopt();
+
+  struct Request {
+    std::uint64_t key = 0;
+    std::string id;
+    PolicyChoice policy;
+  };
+  // The variables that the sandbox is to have.
+  Result<std::map<std::string, std::string>> attach(Request request, linux::UniqueFd listener,
+                                                    linux::UniqueFd names);
+  void detach(std::uint64_t key);
+  void keep_only(const std::set<std::uint64_t>& keys);
+
+  // From now on. Connections that were judged by the old rules end.
+  Result<void> set_policy(std::string_view id, PolicyChoice choice);
+  Result<void> set_environments(std::map<std::string, std::string> environments);
+
+  std::shared_ptr<AttachedSandbox> find(std::string_view id) const;
+  const std::map<std::uint64_t, std::shared_ptr<AttachedSandbox>>& all() const { return all_; }
+
+ private:
+  Result<std::shared_ptr<const Policy>> compile(const PolicyChoice& choice);
+  void serve(const std::shared_ptr<AttachedSandbox>& sandbox);
+  Task<> accept_flows(AttachedSandbox& sandbox);
+  Task<> run_flow(AttachedSandbox& sandbox, linux::UniqueFd socket);
+  void adopt_policy(AttachedSandbox& sandbox, std::shared_ptr<const Policy> policy);
+  void on_vault_change();
+  void keep(const AttachedSandbox& sandbox, const PolicyChoice& choice);
+
+  Boundary& boundary_;
+  roles::Keeper& keeper_;
+  PackageHosts packages_;
+  std::map<std::string, std::string> environments_;
+  std::uint64_t generation_ = 0;
+  std::map<std::uint64_t, std::shared_ptr<AttachedSandbox>> all_;
+  std::map<std::uint64_t, PolicyChoice> choices_;
+  linux::Event room_;
+  std::map<std::uint64_t, std::unique_ptr<linux::TaskGroup>> services_;
+};
+
+}  // namespace pons::egress

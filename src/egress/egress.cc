@@ -1,0 +1,134 @@
+#include "pons/egress/egress.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "attachments.h"
+#include "pons/audit/routes.h"
+#include "pons/base/json.h"
+#include "pons/base/log.h"
+#include "pons/egress/trust_files.h"
+#include "pons/supervisor/role_runtime.h"
+#include "pons/vault/routes.h"
+#include "routes.h"
+
+namespace pons::egress {
+
+namespace {
+
+using roles::Role;
+
+// Where the resolver of a sandbox is: everywhere, but programs want to be told.
+constexpr std::string_view kResolverFile = "nameserver 127.0.0.1\noptions edns0\n";
+
+Result<void> write_tree_file(const TrustFile& file) {
+  const std::filesystem::path path = std::filesystem::path("trust") / file.path;
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  if (error) return os_error("write trust files", path.string(), error.value());
+  if (!file.link_target.empty()) {
+    if (std::filesystem::read_symlink(path, error) == file.link_target) return {};
+    unlink(path.c_str());
+    std::filesystem::create_symlink(file.link_target, path, error);
+    if (error) return os_error("write trust files", path.string(), error.value());
+    return {};
+  }
+  if (const auto before = linux::read_file(path.string(), file.bytes.size() + 1);
+      before && *before == file.bytes)
+    return {};
+  const auto out =
+      TRY(linux::open_file(path.string(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644));
+  return linux::write_all(out.get(), file.bytes);
+}
+
+// Laid out in the role's own directory; the spawner makes a layer of it that every sandbox has.
+Result<void> lay_out_trust(const CertificateAuthority& authority) {
+  TrustFiles trust = TRY(make_trust_files(authority));
+  trust.files.push_back(
+      {.path = "etc/resolv.conf", .bytes = std::string(kResolverFile), .link_target = {}});
+  for (const TrustFile& file : trust.files) TRY_VOID(write_tree_file(file));
+  return {};
+}
+
+Result<std::map<std::string, std::string>> read_map(const roles::RoleStart& start,
+                                                    const char* name) {
+  const auto found = start.values.find(name);
+  if (found == start.values.end()) return std::map<std::string, std::string>{};
+  const Json json = TRY(parse_json(found->second));
+  try {
+    return json.get<std::map<std::string, std::string>>();
+  } catch (const Json::exception&) {
+    return make_error(ErrorCode::kInternal, "read settings", name);
+  }
+}
+
+Task<> flush_audit(linux::Loop& loop, audit::AuditLog& audit) {
+  for (;;) {
+    co_await loop.sleep_for(std::chrono::milliseconds(100));
+    if (const auto flushed = audit.flush(); !flushed)
+      LOG_ERROR("the audit log cannot be written", {"error", flushed.error()});
+  }
+}
+
+Task<> forget_old_secrets(linux::Loop& loop, vault::Vault& vault) {
+  for (;;) {
+    co_await loop.sleep_for(std::chrono::seconds(10));
+    if (const auto done = vault.forget_expired(); !done)
+      LOG_ERROR("an expired secret could not be forgotten", {"error", done.error()});
+  }
+}
+
+Result<int> serve(roles::RoleStart start) {
+  const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
+  static const SystemClock kClock;
+  linux::Loop& loop = runtime->loop();
+  const Secret key = TRY(vault::load_or_create_key("."));
+  const auto vault = TRY(vault::Vault::open(".", key, kClock));
+  for (const auto& damaged : vault->damaged())
+    LOG_ERROR("a credential cannot be used", {"name", damaged.name}, {"file", damaged.file},
+              {"why", damaged.reason});
+  auto authority = TRY(CertificateAuthority::open("authority", kClock));
+  TRY_VOID(lay_out_trust(authority));
+  const auto leaves = TRY(LeafCache::create(authority, kClock));
+  VaultNeedles secrets(*vault);
+  const auto audit = TRY(audit::AuditLog::open("audit", kClock));
+  Resolver resolver(loop, read_resolver_settings());
+  Boundary boundary{
+      .loop = loop,
+      .clock = kClock,
+      .vault = *vault,
+      .secrets = secrets,
+      .audit = *audit,
+      .resolver = resolver,
+      .leaves = *leaves,
+      .server_tls = TRY(http::TlsContext::create_server()),
+      .client_tls = TRY(http::TlsContext::create_client(
+          http::TlsTrust{.authority_file = {}, .forbidden = authority.own_pem()})),
+      .sessions = std::make_shared<http::TlsSessions>(kClock),
+      .gateway_channel = runtime->channel_to(Role::kGateway),
+      .tools_channel = runtime->channel_to(Role::kBrain)};
+  Attachments attachments(boundary, runtime->keeper(), read_package_hosts(),
+                          TRY(read_map(runtime->start(), "environments")));
+  TRY_VOID(attachments.adopt());
+  runtime->add_routes(egress_routes(boundary, attachments));
+  runtime->add_routes(vault::vault_routes(*vault, supervisor::refuse_unless_operator));
+  runtime->add_routes(audit::audit_routes(*audit, supervisor::refuse_unless_operator));
+  loop.spawn(flush_audit(loop, *audit));
+  loop.spawn(forget_old_secrets(loop, *vault));
+  return runtime->run();
+}
+
+}  // namespace
+
+int run_egress(roles::RoleStart start) {
+  const auto served = serve(std::move(start));
+  if (served) return *served;
+  LOG_ERROR("cannot start", {"error", served.error()});
+  return 1;
+}
+
+}  // namespace pons::egress

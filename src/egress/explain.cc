@@ -1,0 +1,97 @@
+#include "explain.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "judge.h"
+#include "pons/base/text.h"
+
+namespace pons::egress {
+
+namespace {
+
+struct Address {
+  Origin origin;
+  std::string target;
+};
+
+Result<Address> parse_url(std::string_view url) {
+  const auto wrong = [] {
+    return make_error(ErrorCode::kInvalid, "read URL", "write it as https://host/path");
+  };
+  bool tls = true;
+  if (url.starts_with("http://")) {
+    tls = false;
+    url.remove_prefix(7);
+  } else if (url.starts_with("https://")) {
+    url.remove_prefix(8);
+  } else {
+    return wrong();
+  }
+  const std::size_t slash = std::min(url.find_first_of("/?#"), url.size());
+  std::string_view authority = url.substr(0, slash);
+  std::string target(url.substr(slash, url.find('#', slash) - slash));
+  if (!target.starts_with('/')) target.insert(0, "/");
+  std::uint16_t port = tls ? 443 : 80;
+  const std::size_t colon = authority.rfind(':');
+  if (colon != std::string_view::npos && authority.find(']', colon) == std::string_view::npos) {
+    const auto number = parse_decimal(authority.substr(colon + 1));
+    if (!number || *number == 0 || *number > 65'535) return wrong();
+    port = static_cast<std::uint16_t>(*number);
+    authority = authority.substr(0, colon);
+  }
+  const Destination host = TRY(parse_destination(authority));
+  return Address{{host, port, tls}, std::move(target)};
+}
+
+Json refused(const Decision& decision, const Origin& origin) {
+  const Refusal refusal = refusal_of(decision, origin);
+  return {{"verdict", "block"},
+          {"code", refusal.code},
+          {"reason", refusal.reason},
+          {"hint", refusal.hint},
+          {"rule", refusal.rule}};
+}
+
+}  // namespace
+
+Task<Result<Json>> explain_request(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox,
+                                   std::string url, std::string method) {
+  CO_TRY(const Address address, parse_url(url));
+  const Origin& origin = address.origin;
+  const Policy& policy = *sandbox->policy;
+  Decision decision = policy.judge_connect(origin.host, origin.port);
+  if (!decision.allowed()) co_return refused(decision, origin);
+  decision = policy.judge_request(origin.host, origin.port, method, address.target);
+  if (!decision.allowed()) co_return refused(decision, origin);
+  Json credentials = Json::array();
+  const auto* name = std::get_if<HostName>(&origin.host);
+  for (const Grant& grant : sandbox->grants(boundary.vault))
+    if (name != nullptr && origin.tls &&
+        vault::find_binding(*grant.credential,
+                            {.host = name->text(),
+                             .port = origin.port,
+                             .method = method,
+                             .path = std::string_view(address.target)
+                                         .substr(0, address.target.find('?'))}) != nullptr)
+      credentials.push_back(grant.credential->name);
+  const bool ended = is_bound(boundary, *sandbox, origin) ||
+                     policy.needs_inspection(origin.host, origin.port);
+  Json answer = {{"verdict", credentials.empty() ? "allow" : "swap"},
+                 {"rule", decision.rule},
+                 {"tls", !origin.tls ? "none" : ended ? "looked into" : "passed through"},
+                 {"credentials", std::move(credentials)}};
+  if (name != nullptr && !is_built_in(*name)) {
+    const auto host = co_await boundary.resolver.resolve(
+        *name, boundary.loop.now() + std::chrono::seconds(5));
+    if (!host) {
+      answer["note"] = "its name cannot be resolved now";
+    } else if (!pick_addresses(*host, policy, origin.host, origin.port)) {
+      co_return refused({.reason = Reason::kAddressNotAllowed, .rule = decision.rule}, origin);
+    }
+  }
+  co_return answer;
+}
+
+}  // namespace pons::egress

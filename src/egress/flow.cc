@@ -1,0 +1,326 @@
+#include "flow.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+
+#include "judge.h"
+#include "pons/base/id.h"
+#include "pons/base/log.h"
+#include "pons/base/text.h"
+#include "pons/egress/dns_responder.h"
+#include "pons/http/server.h"
+#include "relay.h"
+#include "splice.h"
+#include "upstream.h"
+
+namespace pons::egress {
+
+namespace {
+
+constexpr std::uint16_t kProxyPort = 3128;
+constexpr std::uint16_t kNamesPort = 53;
+constexpr Duration kGreetingTime = std::chrono::seconds(15);
+constexpr Duration kHandshakeTime = std::chrono::seconds(15);
+constexpr Duration kIdleTime = std::chrono::minutes(15);
+constexpr std::uint64_t kBodyBytesMax = 1ULL << 44;
+
+http::ServerLimits relay_limits() {
+  return {.head = {.bytes = 64 * 1024, .fields = 100, .target_bytes = 32 * 1024},
+          .body_bytes = kBodyBytesMax,
+          .header_time = std::chrono::seconds(30),
+          .idle_time = std::chrono::minutes(5),
+          .body_idle_time = std::chrono::minutes(5),
+          .write_stall = std::chrono::minutes(5)};
+}
+
+}  // namespace
+
+Flow::Flow(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox, linux::UniqueFd socket,
+           linux::Watch watch)
+    : boundary_(boundary),
+      sandbox_(std::move(sandbox)),
+      socket_(std::move(socket)),
+      watch_(std::move(watch)) {}
+
+// ---- where to
+
+Task<> Flow::run() {
+  const auto destination = original_destination(socket_.get());
+  if (!destination) co_return;
+  if (destination->port == kNamesPort) co_return co_await serve_names();
+  const bool is_direct = classify(destination->address) == AddressClass::kLoopback;
+  if (is_direct && destination->port == kProxyPort) co_return co_await serve_proxy();
+  auto origin = find_origin(*destination);
+  if (!origin) co_return co_await refuse({destination->address, destination->port}, origin.error());
+  co_await carry(*origin);
+}
+
+std::expected<Origin, Refusal> Flow::find_origin(const OriginalDestination& destination) {
+  if (!SyntheticAddresses::is_synthetic(destination.address))
+    return Origin{destination.address, destination.port};
+  const auto name = sandbox_->names.find(destination.address);
+  if (!name)
+    return std::unexpected(Refusal{.code = "address_unknown",
+                                   .reason = "no name has this address",
+                                   .hint = "look the name up again",
+                                   .rule = {}});
+  hold_ = sandbox_->names.hold(*name, boundary_.loop.now());
+  return Origin{*name, destination.port};
+}
+
+// ---- the proxy, for programs that want one
+
+Task<> Flow::serve_proxy() {
+  const auto greeting =
+      co_await sniff(*watch_, socket_.get(), boundary_.loop.now() + kGreetingTime);
+  if (!greeting || !std::holds_alternative<PlainHttp>(*greeting)) co_return;
+  std::array<char, 8> first;
+  const ssize_t got = recv(socket_.get(), first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got > 0 && std::string_view(first.data(), static_cast<std::size_t>(got)) == "CONNECT ")
+    co_return co_await serve_connect_request();
+  auto client = take_socket();
+  if (client) co_await relay(std::move(*client), std::nullopt, nullptr);
+}
+
+// Reads exactly the head: what follows is the tunnel's.
+Task<> Flow::serve_connect_request() {
+  std::string buffer(16 * 1024, '\0');
+  http::RequestHead head;
+  const TimePoint deadline = boundary_.loop.now() + kGreetingTime;
+  for (;;) {
+    const ssize_t got = recv(socket_.get(), buffer.data(), buffer.size(), MSG_PEEK | MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN)) co_return;
+    std::size_t scanned = 0;
+    const auto parsed = http::parse_request_head(
+        {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))}, scanned, {}, head);
+    if (parsed.state == http::HeadParse::State::kRefused) {
+      auto client = take_socket();
+      if (client)
+        co_await answer_refused(std::move(*client), {IpAddress::from_v4(0), 0},
+                                {.status = 400,
+                                 .code = "malformed_request",
+                                 .reason = parsed.reason,
+                                 .hint = "CONNECT host:port",
+                                 .rule = {}});
+      co_return;
+    }
+    if (parsed.state == http::HeadParse::State::kDone) {
+      if (recv(socket_.get(), buffer.data(), parsed.head_bytes, 0) !=
+          static_cast<ssize_t>(parsed.head_bytes))
+        co_return;
+      break;
+    }
+    if (co_await watch_->readable(deadline) == linux::Wait::kTimeout || watch_->hung_up()) co_return;
+  }
+  const std::size_t colon = head.target.rfind(':');
+  const auto port = parse_decimal(head.target.substr(std::min(colon, head.target.size() - 1) + 1));
+  const auto host = parse_destination(head.target.substr(0, colon));
+  if (!host || !port || *port == 0 || *port > 65'535) co_return;
+  const Origin origin{*host, static_cast<std::uint16_t>(*port)};
+  Decision decision = sandbox_->policy->judge_connect(origin.host, origin.port);
+  if (decision.allowed()) {
+    if (const auto* name = std::get_if<HostName>(&origin.host)) {
+      // A name that did not come by DNS counts like one that did.
+      if (!is_built_in(*name) &&
+          !sandbox_->names.assign(*name, decision.breadth, boundary_.loop.now()))
+        decision.reason = Reason::kTooManyNames;
+      hold_ = sandbox_->names.hold(*name, boundary_.loop.now());
+    }
+  }
+  if (!decision.allowed()) {
+    const Refusal refusal = refusal_of(decision, origin);
+    record(origin, audit::Verdict::kBlock, "connect", refusal.code, refusal.rule);
+    auto client = take_socket();
+    if (client) {
+      const http::Response response =
+          to_response(refusal, to_text(origin.host), "req_" + random_text(20));
+      std::string text = "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\n";
+      text += "X-Pons-Refused: " + refusal.code + "\r\nConnection: close\r\nContent-Length: " +
+              std::to_string(response.body.size()) + "\r\n\r\n" + response.body;
+      iovec span = http::to_iovec(text);
+      (void)co_await http::write_all(**client, {&span, 1}, kGreetingTime);
+      std::array<char, 512> scratch;
+      co_await http::close_gently(**client, scratch);
+    }
+    co_return;
+  }
+  constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
+  if (send(socket_.get(), kEstablished.data(), kEstablished.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(kEstablished.size()))
+    co_return;
+  co_await carry(origin);
+}
+
+// ---- may it, and what is it
+
+bool Flow::must_look_into(const Origin& origin) const {
+  const auto* name = std::get_if<HostName>(&origin.host);
+  return (name != nullptr && is_built_in(*name)) ||
+         sandbox_->policy->needs_inspection(origin.host, origin.port) ||
+         is_bound(boundary_, *sandbox_, origin);
+}
+
+Task<> Flow::carry(Origin origin) {
+  const Decision decision = sandbox_->policy->judge_connect(origin.host, origin.port);
+  if (!decision.allowed()) co_return co_await refuse(origin, refusal_of(decision, origin));
+  // Some protocols begin with the server's words: there is nothing to wait for.
+  if (!must_look_into(origin) && sandbox_->policy->allows_opaque(origin.host, origin.port))
+    co_return co_await pass_through(origin, "tcp");
+  auto greeting = co_await sniff(*watch_, socket_.get(), boundary_.loop.now() + kGreetingTime);
+  if (!greeting) co_return;
+  if (auto* hello = std::get_if<http::ClientHello>(&*greeting))
+    co_return co_await carry_tls(origin, std::move(*hello));
+  if (std::holds_alternative<PlainHttp>(*greeting)) co_return co_await carry_http(origin);
+  record(origin, audit::Verdict::kDrop, "tcp", "unknown_protocol", "");
+}
+
+// The name in the greeting, the name that was looked up, and later the host's certificate: one and
+// the same.
+std::optional<Refusal> Flow::check_greeting(const Origin& origin,
+                                            const http::ClientHello& hello) const {
+  const auto mismatch = [](std::string reason) {
+    return Refusal{.code = "sni_host_mismatch",
+                   .reason = std::move(reason),
+                   .hint = "connect by name, with that name as the TLS server name",
+                   .rule = {}};
+  };
+  const auto* name = std::get_if<HostName>(&origin.host);
+  if (name == nullptr)
+    return hello.server_name ? std::optional(mismatch("an address has no TLS server name"))
+                             : std::nullopt;
+  if (!hello.server_name) return mismatch("the TLS greeting names no host");
+  const auto said = HostName::parse(*hello.server_name);
+  if (!said || *said != *name) return mismatch("the TLS greeting names another host");
+  return std::nullopt;
+}
+
+Task<> Flow::carry_tls(Origin origin, http::ClientHello hello) {
+  origin.tls = true;
+  if (auto refusal = check_greeting(origin, hello)) co_return co_await refuse(origin, *refusal);
+  // A greeting with an encrypted part may mean another host than it names: ended here, it cannot.
+  if (must_look_into(origin) || hello.has_encrypted_hello)
+    co_return co_await end_tls(origin, std::move(hello));
+  co_await pass_through(origin, "tls");
+}
+
+Task<> Flow::end_tls(Origin origin, http::ClientHello hello) {
+  std::vector<std::string> offered;
+  for (const char* protocol : {"http/1.1"})
+    if (hello.protocols.empty() || std::ranges::find(hello.protocols, protocol) != hello.protocols.end())
+      offered.emplace_back(protocol);
+  // The host chooses first, so that the client gets exactly what the host speaks.
+  auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, offered);
+  auto identity = boundary_.leaves.find_or_sign(to_text(origin.host));
+  if (!identity) co_return;
+  const std::string protocol = upstream && !upstream->protocol.empty() ? upstream->protocol : "http/1.1";
+  watch_.reset();
+  auto client = co_await http::accept_tls(
+      boundary_.loop, std::move(socket_),
+      http::TlsAccept{.context = boundary_.server_tls,
+                      .identity = *identity,
+                      .first_bytes = {},
+                      .protocol = hello.protocols.empty() ? "" : protocol},
+      boundary_.loop.now() + kHandshakeTime);
+  if (!client) {
+    record(origin, audit::Verdict::kDrop, "tls", "client_tls", "");
+    co_return;
+  }
+  if (!upstream) co_return co_await answer_refused(std::move(*client), origin, upstream.error());
+  co_await relay(std::move(*client), origin, std::move(upstream->transport));
+}
+
+Task<> Flow::carry_http(Origin origin) {
+  auto client = take_socket();
+  if (client) co_await relay(std::move(*client), origin, nullptr);
+}
+
+// ---- then
+
+Task<> Flow::relay(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
+                   std::unique_ptr<http::Transport> ready) {
+  Relay relay(boundary_, sandbox_, std::move(origin), std::move(ready));
+  http::Server server(boundary_.loop, relay_limits(),
+                      [&relay](http::Exchange& exchange) { return relay.handle(exchange); });
+  co_await server.serve_here(std::move(client), {.role = "sandbox"});
+}
+
+Task<> Flow::pass_through(Origin origin, std::string_view protocol) {
+  auto upstream = co_await dial_upstream(boundary_, sandbox_, origin);
+  if (!upstream) co_return co_await refuse(origin, upstream.error());
+  auto outside = http::create_plain_transport(boundary_.loop, std::move(*upstream));
+  auto inside = take_socket();
+  if (!outside || !inside) co_return;
+  SplicedBytes bytes;
+  co_await splice(boundary_.loop, **inside, **outside, bytes, kIdleTime);
+  sandbox_->traffic.bytes_out += bytes.out;
+  record(origin, audit::Verdict::kAllow, protocol, "", "");
+}
+
+// A client that speaks HTTP learns why; any other is cut off.
+Task<> Flow::refuse(Origin origin, Refusal refusal) {
+  ++sandbox_->traffic.refused;
+  auto greeting = co_await sniff(*watch_, socket_.get(), boundary_.loop.now() + kGreetingTime);
+  if (!greeting) {
+    record(origin, audit::Verdict::kDrop, "tcp", refusal.code, refusal.rule);
+    co_return;
+  }
+  if (const auto* hello = std::get_if<http::ClientHello>(&*greeting)) {
+    // The certificate that the client expects; without a usable name there is none to show.
+    const auto name = HostName::parse(hello->server_name.value_or(""));
+    const auto identity = boundary_.leaves.find_or_sign(name ? name->text() : to_text(origin.host));
+    if (identity) {
+      watch_.reset();
+      const bool offers =
+          std::ranges::find(hello->protocols, "http/1.1") != hello->protocols.end();
+      auto client = co_await http::accept_tls(
+          boundary_.loop, std::move(socket_),
+          http::TlsAccept{.context = boundary_.server_tls,
+                          .identity = *identity,
+                          .first_bytes = {},
+                          .protocol = offers ? "http/1.1" : ""},
+          boundary_.loop.now() + kHandshakeTime);
+      if (client) co_return co_await answer_refused(std::move(*client), origin, refusal);
+    }
+  } else if (std::holds_alternative<PlainHttp>(*greeting)) {
+    auto client = take_socket();
+    if (client) co_return co_await answer_refused(std::move(*client), origin, refusal);
+  }
+  record(origin, audit::Verdict::kDrop, "tcp", refusal.code, refusal.rule);
+}
+
+Task<> Flow::answer_refused(std::unique_ptr<http::Transport> client, Origin origin,
+                            Refusal refusal) {
+  const auto answer = [&](http::Exchange& exchange) -> Task<> {
+    record(origin, audit::Verdict::kBlock, "http/1.1", refusal.code, refusal.rule);
+    exchange.respond(to_response(refusal, to_text(origin.host), "req_" + random_text(20)));
+    co_return;
+  };
+  http::Server server(boundary_.loop, relay_limits(), answer);
+  co_await server.serve_here(std::move(client), {.role = "sandbox"});
+}
+
+Result<std::unique_ptr<http::Transport>> Flow::take_socket() {
+  watch_.reset();
+  return http::create_plain_transport(boundary_.loop, std::move(socket_));
+}
+
+void Flow::record(const Origin& origin, audit::Verdict verdict, std::string_view protocol,
+                  std::string_view code, std::string_view rule) {
+  const auto recorded = boundary_.audit.append({.verdict = verdict,
+                                                .sandbox = sandbox_->id,
+                                                .session = {},
+                                                .code = std::string(code),
+                                                .rule = std::string(rule),
+                                                .method = {},
+                                                .host = to_text(origin.host),
+                                                .port = origin.port,
+                                                .protocol = std::string(protocol),
+                                                .path = {},
+                                                .credentials = {},
+                                                .request_id = {}});
+  if (!recorded) LOG_ERROR("a decision is not in the audit log", {"error", recorded.error()});
+}
+
+}  // namespace pons::egress

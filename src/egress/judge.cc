@@ -1,0 +1,345 @@
+#include "judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "pons/base/text.h"
+#include "pons/scan/scanner.h"
+
+namespace pons::egress {
+
+namespace {
+
+// In the order of Judged::forbidden.
+constexpr std::uint32_t kSecretsSet = 0;
+
+// Where credentials travel whatever a binding says: a bound host takes ours there and nobody else's.
+constexpr std::array kCredentialFields = {"authorization", "cookie", "x-api-key", "private-token",
+                                          "x-auth-token"};
+constexpr std::array kCredentialParameters = {"access_token", "private_token", "api_key",
+                                              "apikey",       "job_token",     "oauth_token",
+                                              "x-amz-signature"};
+
+Refusal refuse(std::string code, std::string reason, std::string hint) {
+  return {.code = std::move(code), .reason = std::move(reason), .hint = std::move(hint)};
+}
+
+Refusal malformed(std::string reason) {
+  return {.status = 400,
+          .code = "malformed_request",
+          .reason = std::move(reason),
+          .hint = "send it as a browser or curl would"};
+}
+
+template <class Names>
+bool is_one_of(std::string_view name, const Names& names) {
+  return std::ranges::any_of(names, [&](std::string_view n) { return equal_ignoring_case(name, n); });
+}
+
+// "name", "name:port", "[v6]:port": the same host and port as the connection's own.
+bool names_origin(std::string_view host, const Origin& origin) {
+  const std::size_t colon = host.rfind(':');
+  const bool has_port = colon != std::string_view::npos && host.find(']', colon) == std::string_view::npos &&
+                        (host.front() == '[' || host.find(':') == colon);
+  if (has_port) {
+    const auto port = parse_decimal(host.substr(colon + 1));
+    if (!port || *port != origin.port) return false;
+    host = host.substr(0, colon);
+  }
+  const auto destination = parse_destination(host);
+  return destination && *destination == origin.host;
+}
+
+// A field that asks to drop another one could take out what a rule relies on.
+bool names_known_hops(std::string_view connection) {
+  constexpr std::array kKnown = {"close",  "keep-alive",     "upgrade",
+                                 "te",     "http2-settings", "proxy-connection",
+                                 "trailer"};
+  return std::ranges::all_of(split(connection, ','), [&](std::string_view token) {
+    return trim(token).empty() || is_one_of(trim(token), kKnown);
+  });
+}
+
+class RequestJudge {
+ public:
+  RequestJudge(const Boundary& boundary, AttachedSandbox& sandbox, const Origin& origin,
+               const http::RequestHead& head)
+      : boundary_(boundary), sandbox_(sandbox), origin_(origin), head_(head) {}
+
+  std::expected<Judged, Refusal> run() {
+    for (const auto step : {&RequestJudge::check_shape, &RequestJudge::ask_policy,
+                            &RequestJudge::find_credentials, &RequestJudge::carry_target,
+                            &RequestJudge::carry_fields})
+      if (auto refusal = (this->*step)()) return std::unexpected(std::move(*refusal));
+    return std::move(out_);
+  }
+
+ private:
+  using Step = std::optional<Refusal>;
+
+  Step check_shape() {
+    if (!names_origin(head_.host, origin_))
+      return refuse("host_mismatch", "the request names another host than its connection",
+                    "connect to the host that the request is for");
+    if (head_.target.empty() || head_.path().empty() || head_.path().front() != '/')
+      return malformed("the target is not a path");
+    for (const char* method : {"CONNECT", "TRACE", "TRACK"})
+      if (head_.method == method)
+        return refuse("method_not_allowed", "this method is never allowed", "use another one");
+    for (const http::Field& field : head_.fields)
+      if (equal_ignoring_case(field.name, "connection") && !names_known_hops(field.value))
+        return malformed("Connection names a field that is not about the connection");
+    return {};
+  }
+
+  Step ask_policy() {
+    const Policy& policy = *sandbox_.policy;
+    const PolicyLimits& limits = policy.limits();
+    const bool spent =
+        (limits.requests != 0 && sandbox_.traffic.requests >= limits.requests) ||
+        (limits.bytes_out != 0 && sandbox_.traffic.bytes_out >= limits.bytes_out);
+    if (spent)
+      return Refusal{.status = 429,
+                     .code = "budget_spent",
+                     .reason = "the sandbox has used what its policy gives it",
+                     .hint = "ask for a higher limit",
+                     .rule = {}};
+    std::string target(head_.path());
+    if (!head_.query().empty()) target.append("?").append(head_.query());
+    const Decision decision =
+        policy.judge_request(origin_.host, origin_.port, head_.method, target);
+    if (!decision.allowed()) return refusal_of(decision, origin_);
+    out_.rule = decision.rule;
+    out_.request.method = std::string(head_.method);
+    out_.request.target = std::move(target);
+    return {};
+  }
+
+  Step find_credentials() {
+    auto secrets = boundary_.secrets.current();
+    auto stubs = sandbox_.stubs(boundary_.vault);
+    if (!secrets || !stubs) return refuse("vault_unavailable", "the vault cannot be used", "try later");
+    if (*secrets != nullptr) out_.forbidden.push_back(*secrets);
+    if (*stubs != nullptr) out_.forbidden.push_back(*stubs);
+    const auto* name = std::get_if<HostName>(&origin_.host);
+    if (name == nullptr || !origin_.tls) return {};  // an address, or a line that anyone can read
+    for (Grant& grant : sandbox_.grants(boundary_.vault))
+      if (vault::is_bound_to(*grant.credential, name->text(), origin_.port))
+        bound_.push_back(std::move(grant));
+    out_.bound = !bound_.empty();
+    target_ = {.host = name->text(),
+               .port = origin_.port,
+               .method = head_.method,
+               .path = head_.path()};
+    return {};
+  }
+
+  // Stubs in the path or the query, where a binding declares that place.
+  Step carry_target() {
+    std::string seen = out_.request.target;  // without what was swapped
+    for (const Grant& grant : bound_) {
+      for (const vault::Binding* binding : vault::find_bindings(*grant.credential, target_)) {
+        if (binding->position == vault::Position::kQuery) swap_query(grant, *binding, seen);
+        if (binding->position == vault::Position::kPath) swap_path(grant, *binding, seen);
+      }
+    }
+    if (out_.bound)
+      for (const std::string_view pair : split(head_.query(), '&'))
+        if (is_one_of(pair.substr(0, pair.find('=')), kCredentialParameters) &&
+            !swapped_parameters_.contains(std::string(pair.substr(0, pair.find('=')))))
+          return foreign_credential();
+    if (const auto finding = scan::scan_text(out_.forbidden, seen))
+      return found_in(sandbox_, boundary_, *finding, origin_, "target");
+    return {};
+  }
+
+  void swap_query(const Grant& grant, const vault::Binding& binding, std::string& seen) {
+    const std::string sent = fmt::format("{}={}", binding.name, grant.stub);
+    const std::size_t question = out_.request.target.find('?');
+    if (question == std::string::npos) return;
+    std::string query;
+    std::string rest;
+    for (const std::string_view pair :
+         split(std::string_view(out_.request.target).substr(question + 1), '&')) {
+      const bool hit = pair == sent;
+      if (!query.empty()) query += '&';
+      query += hit ? fmt::format("{}={}", binding.name, percent_encoded(grant.credential->value.reveal()))
+                   : std::string(pair);
+      if (!hit) rest.append("&").append(pair);
+      if (hit) note_swap(grant);
+      if (hit) swapped_parameters_.insert(binding.name);
+    }
+    out_.request.target = out_.request.target.substr(0, question + 1) + query;
+    seen = out_.request.target.substr(0, question + 1) + rest;
+  }
+
+  void swap_path(const Grant& grant, const vault::Binding&, std::string& seen) {
+    const std::size_t end = std::min(out_.request.target.find('?'), out_.request.target.size());
+    const std::size_t at = out_.request.target.find(grant.stub);
+    if (at == std::string::npos || at >= end) return;
+    out_.request.target.replace(at, grant.stub.size(),
+                                percent_encoded(grant.credential->value.reveal()));
+    if (const std::size_t place = seen.find(grant.stub); place != std::string::npos)
+      seen.erase(place, grant.stub.size());
+    note_swap(grant);
+  }
+
+  Step carry_fields() {
+    std::string seen;  // all of the head that was not swapped: what is to be looked through
+    std::vector<std::string_view> filled;  // credential fields that hold ours
+    for (const http::Field& field : head_.fields) {
+      if (is_hop_field(field.name) || is_dropped(field.name)) {
+        // Dropped or not, nobody may write a stub there: a reason to look closer.
+        seen.append(field.value).append("\n");
+        continue;
+      }
+      const bool is_slot = out_.bound && is_credential_field(field.name);
+      if (is_slot && std::ranges::any_of(filled, [&](auto name) {
+            return equal_ignoring_case(name, field.name);
+          }))
+        return refuse("duplicate_credential", "the credential's field stands twice in the request",
+                      "send it once");
+      if (auto swapped = swap_field(field)) {
+        filled.push_back(field.name);
+        out_.request.fields.emplace_back(field.name, std::move(*swapped));
+        continue;
+      }
+      seen.append(field.name).append(": ").append(field.value).append("\n");
+      if (is_slot) {
+        // A stub that stands in the right field in a wrong form deserves its own answer.
+        if (const auto finding = scan::scan_text(out_.forbidden, field.value))
+          return found_in(sandbox_, boundary_, *finding, origin_, "field");
+        return foreign_credential();
+      }
+      out_.request.fields.emplace_back(field.name, field.value);
+    }
+    if (const auto finding = scan::scan_text(out_.forbidden, seen))
+      return found_in(sandbox_, boundary_, *finding, origin_, "field");
+    if (out_.bound) out_.request.fields.emplace_back("Accept-Encoding", "identity");
+    return {};
+  }
+
+  std::optional<std::string> swap_field(const http::Field& field) {
+    for (const Grant& grant : bound_) {
+      for (const vault::Binding* binding : vault::find_bindings(*grant.credential, target_)) {
+        if (binding->position != vault::Position::kHeader ||
+            !equal_ignoring_case(binding->name, field.name))
+          continue;
+        auto swapped =
+            binding->format.swap(field.value, grant.stub, grant.credential->value.reveal());
+        if (!swapped) continue;
+        note_swap(grant);
+        return swapped;
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool is_credential_field(std::string_view name) const {
+    if (is_one_of(name, kCredentialFields)) return true;
+    return std::ranges::any_of(bound_, [&](const Grant& grant) {
+      return std::ranges::any_of(grant.credential->bindings, [&](const vault::Binding& binding) {
+        return binding.position == vault::Position::kHeader &&
+               equal_ignoring_case(binding.name, name);
+      });
+    });
+  }
+
+  // What would let a request be read as another one than was judged. Toward a bound host also what
+  // would let its answer come in a form, or in parts, in which a secret cannot be seen.
+  bool is_dropped(std::string_view name) const {
+    constexpr std::array kOverrides = {"x-http-method-override", "x-method-override",
+                                       "x-http-method",          "x-original-url",
+                                       "x-rewrite-url",          "max-forwards"};
+    constexpr std::array kPartial = {"accept-encoding", "range", "if-range"};
+    return is_one_of(name, kOverrides) || (out_.bound && is_one_of(name, kPartial));
+  }
+
+  void note_swap(const Grant& grant) {
+    if (std::ranges::find(out_.used, grant.credential) != out_.used.end()) return;
+    out_.credentials.push_back(grant.credential->name);
+    out_.used.push_back(grant.credential);
+  }
+
+  static Refusal foreign_credential() {
+    return refuse("foreign_credential",
+                  "this host takes only the credential that was given to the sandbox",
+                  "send the value of the credential's environment variable");
+  }
+
+  static std::string percent_encoded(std::string_view text) {
+    std::string out;
+    for (const char c : text) {
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c == '~';
+      out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+    return out;
+  }
+
+  const Boundary& boundary_;
+  AttachedSandbox& sandbox_;
+  const Origin& origin_;
+  const http::RequestHead& head_;
+  std::vector<Grant> bound_;
+  vault::Target target_;
+  std::set<std::string> swapped_parameters_;
+  Judged out_;
+};
+
+}  // namespace
+
+bool is_hop_field(std::string_view name) {
+  constexpr std::array kHops = {"connection",        "keep-alive",          "proxy-authorization",
+                                "proxy-connection",  "proxy-authenticate",  "te",
+                                "trailer",           "transfer-encoding",   "upgrade",
+                                "http2-settings",    "host",                "expect",
+                                "content-length",    "forwarded",           "via",
+                                "x-real-ip",         "alt-used",            "early-data"};
+  constexpr std::array kPrefixes = {"x-forwarded-", "x-pons-", "sec-websocket-"};
+  if (is_one_of(name, kHops)) return true;
+  return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) {
+    return name.size() >= prefix.size() &&
+           equal_ignoring_case(name.substr(0, prefix.size()), prefix);
+  });
+}
+
+bool is_bound(const Boundary& boundary, const AttachedSandbox& sandbox, const Origin& origin) {
+  const auto* name = std::get_if<HostName>(&origin.host);
+  if (name == nullptr) return false;
+  return std::ranges::any_of(sandbox.grants(boundary.vault), [&](const Grant& grant) {
+    return vault::is_bound_to(*grant.credential, name->text(), origin.port);
+  });
+}
+
+Refusal found_in(const AttachedSandbox& sandbox, const Boundary& boundary,
+                 const scan::Finding& finding, const Origin& origin, std::string_view place) {
+  const auto secrets = boundary.secrets.current();
+  const bool has_secrets = secrets && *secrets != nullptr;
+  if (has_secrets && finding.set == kSecretsSet)
+    return refuse("secret_in_request",
+                  fmt::format("the request's {} holds the value of a credential itself", place),
+                  "a real secret is in this sandbox: rotate it, and use the stub");
+  const auto credential = boundary.vault.load(sandbox.stub_owner(finding.id));
+  const auto* name = std::get_if<HostName>(&origin.host);
+  const bool bound_here = credential && name != nullptr &&
+                          vault::is_bound_to(**credential, name->text(), origin.port);
+  if (!bound_here)
+    return refuse("credential_endpoint_mismatch",
+                  fmt::format("{} is not for this host", sandbox.stub_owner(finding.id)),
+                  "send the credential only to the host it is bound to");
+  return refuse("undeclared_position",
+                fmt::format("{} stands in the request's {}, where it is not declared",
+                            sandbox.stub_owner(finding.id), place),
+                "send it in the field, and in the form, that its binding names");
+}
+
+std::expected<Judged, Refusal> judge_request(const Boundary& boundary, AttachedSandbox& sandbox,
+                                             const Origin& origin, const http::RequestHead& head) {
+  return RequestJudge(boundary, sandbox, origin, head).run();
+}
+
+}  // namespace pons::egress

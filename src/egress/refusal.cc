@@ -1,0 +1,74 @@
+#include "refusal.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "pons/base/json.h"
+
+namespace pons::egress {
+
+namespace {
+
+struct Words {
+  const char* reason;
+  const char* hint;
+};
+
+Words words_of(Reason reason) {
+  switch (reason) {
+    case Reason::kAllowed:
+      break;
+    case Reason::kNetworkOff:
+      return {"this sandbox has no network", "work with what is in the sandbox"};
+    case Reason::kHostDenied:
+      return {"the policy denies this host", "use another host; a rule says never"};
+    case Reason::kHostNotAllowed:
+      return {"the policy does not allow this host",
+              "ask for access: POST /access-requests at http://tools.pons.internal"};
+    case Reason::kPortNotAllowed:
+      return {"the policy does not allow this port of the host", "use one of its usual ports"};
+    case Reason::kMethodNotAllowed:
+      return {"the policy does not allow this method there",
+              "read instead of writing, or ask for access"};
+    case Reason::kPathNotAllowed:
+      return {"the policy does not allow this path", "use a path that a rule names"};
+    case Reason::kPathAmbiguous:
+      return {"two servers could read this path differently",
+              "write it without dot segments, doubled or encoded slashes"};
+    case Reason::kAddressNotAllowed:
+      return {"the host has an address that sandboxes may not reach",
+              "use a host with public addresses"};
+    case Reason::kTooManyNames:
+      return {"too many names were asked for", "wait a minute"};
+  }
+  return {"it is allowed", ""};
+}
+
+}  // namespace
+
+std::string to_text(const Origin& origin) {
+  return fmt::format("{}:{}", to_text(origin.host), origin.port);
+}
+
+Refusal refusal_of(const Decision& decision, const Origin&) {
+  const Words words = words_of(decision.reason);
+  return {.code = std::string(to_string(decision.reason)),
+          .reason = words.reason,
+          .hint = words.hint,
+          .rule = decision.rule};
+}
+
+http::Response to_response(const Refusal& refusal, const std::string& host,
+                           const std::string& request_id) {
+  return {.status = refusal.status,
+          .body = dump_json({{"code", refusal.code},
+                             {"host", host},
+                             {"reason", refusal.reason},
+                             {"hint", refusal.hint},
+                             {"request_id", request_id}}) +
+                  "\n",
+          .fields = {{"Cache-Control", "no-store"}, {"X-Pons-Refused", refusal.code}}};
+}
+
+}  // namespace pons::egress

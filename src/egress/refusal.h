@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "pons/egress/destination.h"
+#include "pons/egress/policy.h"
+#include "pons/http/exchange.h"
+
+namespace pons::egress {
+
+// Why something does not leave, in words that a program and an agent can act on. Carries names and
+// codes only: never what was sent.
+struct Refusal {
+  int status = 403;
+  std::string code;  // stable: "host_not_allowed"
+  std::string reason;
+  std::string hint;
+  std::string rule;  // what decided, where a rule did
+};
+
+// Whom a request is for: what the connection itself proves, never what the request says.
+struct Origin {
+  Destination host;
+  std::uint16_t port = 0;
+  bool tls = false;
+};
+std::string to_text(const Origin& origin);  // "api.example.com:443"
+
+Refusal refusal_of(const Decision& decision, const Origin& origin);
+
+// {"code", "host", "reason", "hint", "request_id"}
+http::Response to_response(const Refusal& refusal, const std::string& host,
+                           const std::string& request_id);
+
+}  // namespace pons::egress

@@ -1,0 +1,246 @@
+#include "relay.h"
+
+#include <algorithm>
+
+#include "pons/base/id.h"
+#include "pons/base/log.h"
+#include "pons/base/text.h"
+
+namespace pons::egress {
+
+namespace {
+
+// A body of this size is looked at as a whole before anything leaves.
+constexpr std::size_t kSmallBodyBytes = 64 * 1024;
+constexpr std::size_t kUpstreamsMax = 8;  // of one connection to the proxy
+
+constexpr http::ClientLimits kUpstreamLimits{
+    .connect_time = std::chrono::seconds(30),
+    .first_byte_time = std::chrono::minutes(15),  // models think
+    .idle_time = std::chrono::minutes(15),
+    .write_stall = std::chrono::minutes(2),
+    .idle_connections = 1,
+    .idle_connection_time = std::chrono::minutes(5)};
+
+Refusal cut_short(std::string code, std::string reason) {
+  return {.status = 502,
+          .code = std::move(code),
+          .reason = std::move(reason),
+          .hint = "try again",
+          .rule = {}};
+}
+
+}  // namespace
+
+struct Relay::Case {
+  http::Exchange& exchange;
+  std::string id;
+  Origin origin{HostName::parse("invalid.invalid").value(), 0};
+  std::uint64_t policy_generation = 0;
+  Judged judged;
+  std::optional<RequestBody> body;
+  bool answer_begun = false;
+  bool scrubbed = false;
+  std::uint64_t bytes_back = 0;
+};
+
+Relay::Relay(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox,
+             std::optional<Origin> origin, std::unique_ptr<http::Transport> ready)
+    : boundary_(boundary), sandbox_(std::move(sandbox)), origin_(std::move(origin)) {
+  if (origin_ && ready != nullptr) upstream_for(*origin_).ready = std::move(ready);
+}
+
+Task<> Relay::handle(http::Exchange& exchange) {
+  Case request{.exchange = exchange, .id = "req_" + random_text(20)};
+  ++sandbox_->traffic.requests;
+  const auto refusal = co_await carry(request);
+  if (!refusal) {
+    record(request,
+           request.scrubbed                      ? audit::Verdict::kScrub
+           : request.judged.credentials.empty() ? audit::Verdict::kAllow
+                                                 : audit::Verdict::kSwap,
+           "", request.judged.rule);
+    co_return;
+  }
+  ++sandbox_->traffic.refused;
+  record(request, request.answer_begun ? audit::Verdict::kCut : audit::Verdict::kBlock,
+         refusal->code, refusal->rule);
+  if (request.answer_begun) {
+    exchange.abort();
+  } else {
+    exchange.respond(to_response(*refusal, to_text(request.origin.host), request.id));
+  }
+}
+
+// ---- one request, from beginning to end
+
+Task<std::optional<Refusal>> Relay::carry(Case& request) {
+  auto origin = origin_of(request.exchange.request());
+  if (!origin) co_return origin.error();
+  request.origin = *origin;
+  request.policy_generation = sandbox_->policy->generation();
+  auto judged = judge_request(boundary_, *sandbox_, request.origin, request.exchange.request());
+  if (!judged) co_return judged.error();
+  request.judged = std::move(*judged);
+  if (auto refusal = co_await prepare_body(request)) co_return refusal;
+  Upstream& upstream = upstream_for(request.origin);
+  co_return co_await send(request, upstream);
+}
+
+// A request to the proxy names its host itself; judge_request() compares it with its Host field.
+std::expected<Origin, Refusal> Relay::origin_of(const http::RequestHead& head) const {
+  if (origin_) return *origin_;
+  const auto refuse = [](std::string reason) {
+    return std::unexpected(Refusal{.status = 400,
+                                   .code = "malformed_request",
+                                   .reason = std::move(reason),
+                                   .hint = "use CONNECT, or http://host/path as the target",
+                                   .rule = {}});
+  };
+  constexpr std::string_view kScheme = "http://";
+  if (head.target.size() < kScheme.size() ||
+      !equal_ignoring_case(head.target.substr(0, kScheme.size()), kScheme))
+    return refuse("this is a proxy: the target must be a whole address");
+  std::string_view authority = head.host;
+  std::uint16_t port = 80;
+  if (const auto colon = authority.rfind(':');
+      colon != std::string_view::npos && authority.find(']', colon) == std::string_view::npos) {
+    const auto number = parse_decimal(authority.substr(colon + 1));
+    if (!number || *number == 0 || *number > 65'535) return refuse("the port is not a number");
+    port = static_cast<std::uint16_t>(*number);
+    authority = authority.substr(0, colon);
+  }
+  const auto host = parse_destination(authority);
+  if (!host) return refuse("the host is not a name");
+  return Origin{*host, port, false};
+}
+
+Task<std::optional<Refusal>> Relay::prepare_body(Case& request) {
+  const http::RequestHead& head = request.exchange.request();
+  auto body = RequestBody::open(request.exchange, request.judged);
+  if (!body) co_return body.error();
+  request.body.emplace(std::move(*body));
+  if (head.framing == http::BodyFraming::kNone) co_return std::nullopt;
+  auto small = co_await request.body->take_small(kSmallBodyBytes);
+  if (!small) co_return body_refusal(request, small.error());
+  http::ClientRequest& out = request.judged.request;
+  if (*small) {
+    out.body = std::move(**small);
+    co_return std::nullopt;
+  }
+  out.body_source = [&body = *request.body] { return body.next(); };
+  if (head.framing == http::BodyFraming::kLength) out.body_bytes = head.content_length;
+  co_return std::nullopt;
+}
+
+Refusal Relay::body_refusal(const Case& request, const Error& error) const {
+  if (request.body->finding())
+    return found_in(*sandbox_, boundary_, *request.body->finding(), request.origin, "body");
+  if (request.body->is_undecodable())
+    return {.code = "undecodable_body",
+            .reason = "the body is not what its Content-Encoding says",
+            .hint = "send it without coding",
+            .rule = {}};
+  return {.status = error.code == ErrorCode::kLimit ? 413 : 400,
+          .code = "malformed_request",
+          .reason = "the body could not be read",
+          .hint = "send all of it",
+          .rule = {}};
+}
+
+// What was judged a moment ago may have been revoked since.
+bool Relay::still_holds(std::uint64_t policy_generation, const Judged& judged) const {
+  if (sandbox_->policy->generation() != policy_generation) return false;
+  return std::ranges::all_of(judged.used, [&](const auto& credential) {
+    const auto now = boundary_.vault.load(credential->name);
+    return now && *now == credential;
+  });
+}
+
+Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
+  const auto changed =
+      cut_short("rules_changed", "the rules changed while the request was on its way");
+  upstream.refusal.reset();
+  upstream.still_holds = [this, &request] {
+    return still_holds(request.policy_generation, request.judged);
+  };
+  if (!upstream.still_holds()) co_return changed;
+  auto answer = co_await upstream.client->send(std::move(request.judged.request));
+  // Judged under rules that are no more: the answer is not delivered under new ones.
+  if (answer && !upstream.still_holds()) co_return changed;
+  sandbox_->traffic.bytes_out += request.body->bytes();
+  if (answer) co_return co_await deliver(request, std::move(*answer));
+  if (request.body->finding() || request.body->is_undecodable())
+    co_return body_refusal(request, answer.error());
+  if (upstream.refusal) co_return *upstream.refusal;
+  co_return cut_short("upstream_failed", "the host did not answer properly");
+}
+
+Task<std::optional<Refusal>> Relay::deliver(Case& request, http::ClientResponse answer) {
+  auto filter = AnswerFilter::open(boundary_, *sandbox_, request.judged, answer.head());
+  if (!filter) co_return filter.error();
+  const auto left = cut_short("client_left", "the client left");
+  std::string ready;
+  request.answer_begun = true;
+  if (!co_await request.exchange.start(filter->take_head())) co_return left;
+  for (;;) {
+    const auto piece = co_await answer.read_body();
+    if (!piece) co_return cut_short("upstream_cut", "the host ended in the middle");
+    ready.clear();
+    const auto passed = piece->empty() ? filter->finish(ready) : filter->feed(*piece, ready);
+    request.scrubbed = filter->has_scrubbed();
+    if (!passed) co_return cut_short("secret_in_answer", "the answer holds a secret");
+    request.bytes_back += ready.size();
+    if (piece->empty()) break;
+    if (!ready.empty() && !co_await request.exchange.write(ready)) co_return left;
+  }
+  if (!co_await request.exchange.finish(ready)) co_return left;
+  co_return std::nullopt;
+}
+
+// ---- the world
+
+Relay::Upstream& Relay::upstream_for(const Origin& origin) {
+  const std::string name = to_text(origin);
+  if (const auto found = upstreams_.find(name); found != upstreams_.end()) return found->second;
+  if (upstreams_.size() >= kUpstreamsMax) upstreams_.clear();
+  Upstream& upstream = upstreams_.try_emplace(name, origin).first->second;
+  const auto connect =
+      [this, &upstream](TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {
+    if (upstream.ready != nullptr) co_return std::move(upstream.ready);
+    auto made = co_await connect_upstream(boundary_, sandbox_, upstream.origin, {"http/1.1"});
+    // The last look before the first byte.
+    if (made && !upstream.still_holds())
+      co_return make_error(ErrorCode::kDenied, "connect upstream", "the rules changed");
+    if (made) co_return std::move(made->transport);
+    upstream.refusal = made.error();
+    co_return make_error(ErrorCode::kUnavailable, "connect upstream", made.error().code);
+  };
+  const bool usual = origin.port == (origin.tls ? 443 : 80);
+  upstream.client = std::make_unique<http::Client>(
+      boundary_.loop, connect, usual ? to_text(origin.host) : name, kUpstreamLimits);
+  return upstream;
+}
+
+void Relay::record(const Case& request, audit::Verdict verdict, std::string_view code,
+                   std::string_view rule) {
+  const http::RequestHead& head = request.exchange.request();
+  const auto recorded =
+      boundary_.audit.append({.verdict = verdict,
+                              .sandbox = sandbox_->id,
+                              .session = {},
+                              .code = std::string(code),
+                              .rule = std::string(rule),
+                              .method = std::string(head.method),
+                              .host = to_text(request.origin.host),
+                              .port = request.origin.port,
+                              .protocol = protocol_,
+                              .path = std::string(head.path()),
+                              .credentials = request.judged.credentials,
+                              .bytes_in = request.body ? request.body->bytes() : 0,
+                              .bytes_out = request.bytes_back,
+                              .request_id = request.id});
+  if (!recorded) LOG_ERROR("a decision is not in the audit log", {"error", recorded.error()});
+}
+
+}  // namespace pons::egress

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "answer_filter.h"
+#include "judge.h"
+#include "pons/http/client.h"
+#include "request_body.h"
+#include "upstream.h"
+
+namespace pons::egress {
+
+// Answers the requests of one connection out of a sandbox: each is judged, sent on in words of our
+// own, and its answer brought back.
+class Relay {
+ public:
+  // `origin`: where the connection goes. Without one it speaks to a proxy, and each request names
+  // where it goes. `ready`: a connection to the origin that stands already.
+  Relay(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox, std::optional<Origin> origin,
+        std::unique_ptr<http::Transport> ready = nullptr);
+
+  Task<> handle(http::Exchange& exchange);
+  void set_protocol(std::string name) { protocol_ = std::move(name); }
+
+ private:
+  struct Upstream {
+    Origin origin;
+    std::unique_ptr<http::Transport> ready;
+    std::optional<Refusal> refusal;    // why the last connection could not be made
+    std::function<bool()> still_holds;  // what was judged, for the request at hand
+    std::unique_ptr<http::Client> client;
+  };
+  struct Case;  // one request
+
+  std::expected<Origin, Refusal> origin_of(const http::RequestHead& head) const;
+  Upstream& upstream_for(const Origin& origin);
+  Task<std::optional<Refusal>> carry(Case& request);
+  Task<std::optional<Refusal>> prepare_body(Case& request);
+  Task<std::optional<Refusal>> send(Case& request, Upstream& upstream);
+  Task<std::optional<Refusal>> deliver(Case& request, http::ClientResponse answer);
+  Refusal body_refusal(const Case& request, const Error& error) const;
+  bool still_holds(std::uint64_t policy_generation, const Judged& judged) const;
+  void record(const Case& request, audit::Verdict verdict, std::string_view code,
+              std::string_view rule);
+
+  Boundary& boundary_;
+  std::shared_ptr<AttachedSandbox> sandbox_;
+  std::optional<Origin> origin_;
+  std::string protocol_ = "http/1.1";
+  std::map<std::string, Upstream> upstreams_;
+};
+
+}  // namespace pons::egress

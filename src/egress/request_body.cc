@@ -1,0 +1,91 @@
+#include "request_body.h"
+
+namespace pons::egress {
+
+namespace {
+
+Error stopped() {
+  return make_error(ErrorCode::kDenied, "send request body", "it holds what must not leave");
+}
+
+}  // namespace
+
+RequestBody::RequestBody(http::Exchange& exchange, scan::NeedleSets forbidden)
+    : exchange_(&exchange), forbidden_(std::move(forbidden)) {
+  if (!forbidden_.empty()) scanner_.emplace(forbidden_);
+}
+
+std::expected<RequestBody, Refusal> RequestBody::open(http::Exchange& exchange,
+                                                      const Judged& judged) {
+  RequestBody body(exchange, judged.forbidden);
+  std::string codings;
+  for (const http::Field& field : exchange.request().fields)
+    if (equal_ignoring_case(field.name, "content-encoding"))
+      codings.append(codings.empty() ? "" : ",").append(field.value);
+  if (codings.empty() || body.forbidden_.empty()) return body;
+  auto decoder = scan::ContentDecoder::create(codings);
+  if (!decoder)
+    return std::unexpected(Refusal{.code = "undecodable_body",
+                                   .reason = "the body's Content-Encoding cannot be looked into",
+                                   .hint = "send it as gzip, deflate, br, zstd or without coding",
+                                   .rule = {}});
+  body.decoder_.emplace(std::move(*decoder));
+  body.decoded_scanner_.emplace(body.forbidden_);
+  return body;
+}
+
+Result<void> RequestBody::look_at(std::string_view piece) {
+  bytes_ += piece.size();
+  if (scanner_) finding_ = scanner_->feed(piece);
+  if (!finding_ && decoder_) {
+    const auto decoded = decoder_->feed(piece, [&](std::string_view clear) {
+      finding_ = decoded_scanner_->feed(clear);
+      return finding_ ? Result<void>(stopped()) : Result<void>();
+    });
+    undecodable_ = !decoded && !finding_;
+  }
+  if (finding_ || undecodable_) return stopped();
+  return {};
+}
+
+Result<void> RequestBody::look_at_end() {
+  if (scanner_) finding_ = scanner_->finish();
+  if (!finding_ && decoder_) {
+    undecodable_ = !decoder_->finish();
+    if (!undecodable_) finding_ = decoded_scanner_->finish();
+  }
+  if (finding_ || undecodable_) return stopped();
+  return {};
+}
+
+Task<Result<std::string_view>> RequestBody::next() {
+  if (finding_ || undecodable_) co_return stopped();
+  if (!taken_.empty()) {
+    exchange_piece_ = std::exchange(taken_, {});
+    co_return exchange_piece_;
+  }
+  if (ended_) co_return std::string_view();
+  CO_TRY(const std::string_view piece, co_await exchange_->read_body());
+  if (piece.empty()) {
+    ended_ = true;
+    CO_TRY_VOID(look_at_end());
+  } else {
+    CO_TRY_VOID(look_at(piece));
+  }
+  co_return piece;
+}
+
+Task<Result<std::optional<std::string>>> RequestBody::take_small(std::size_t bytes_max) {
+  std::string all;
+  while (!ended_) {
+    CO_TRY(const std::string_view piece, co_await next());
+    all += piece;
+    if (all.size() > bytes_max) {
+      taken_ = std::move(all);
+      co_return std::nullopt;
+    }
+  }
+  co_return std::optional(std::move(all));
+}
+
+}  // namespace pons::egress

@@ -1,0 +1,196 @@
+#include "routes.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "explain.h"
+#include "pons/base/json.h"
+#include "pons/base/text.h"
+#include "pons/scan/scanner.h"
+#include "pons/supervisor/role_runtime.h"
+
+namespace pons::egress {
+
+namespace {
+
+constexpr std::size_t kBodyBytesMax = 8 << 20;
+
+struct Context {
+  Boundary& boundary;
+  Attachments& attachments;
+};
+using Work = Task<Result<Json>> (*)(Context, http::Exchange&, std::string word);
+
+int status_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalid:
+      return 400;
+    case ErrorCode::kDenied:
+      return 403;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kConflict:
+      return 409;
+    case ErrorCode::kLimit:
+      return 413;
+    default:
+      return 503;
+  }
+}
+
+Task<Result<Json>> read_json_body(http::Exchange& exchange) {
+  CO_TRY(const auto body, co_await exchange.read_whole_body(kBodyBytesMax));
+  co_return parse_json(body);
+}
+
+Error wrong_shape(const char* what) {
+  return make_error(ErrorCode::kInvalid, "read request", what);
+}
+
+Task<> answer(Work work, Context context, http::Exchange& exchange, std::string word) {
+  Result<Json> done = wrong_shape("the request has another shape");
+  try {
+    done = co_await work(context, exchange, std::move(word));
+  } catch (const Json::exception&) {
+    // what at() and get() say of a body that is not as it should be
+  }
+  if (done) {
+    exchange.respond({.body = dump_json(*done) + "\n"});
+  } else {
+    exchange.respond(http::error_response(status_of(done.error().code),
+                                          to_string(done.error().code), done.error().message));
+  }
+}
+
+// ---- the warden's
+
+Task<Result<Json>> attach(Context context, http::Exchange& exchange, std::string word) {
+  CO_TRY(const auto body, co_await read_json_body(exchange));
+  const auto key = parse_hex(word);
+  const auto& along = exchange.peer().descriptors;
+  if (!key || along == nullptr || along->size() != 2)
+    co_return wrong_shape("a sandbox is attached with its key and its two sockets");
+  auto sockets = std::move(*along);
+  CO_TRY(const auto variables,
+         context.attachments.attach({.key = *key,
+                                     .id = body.at("id").get<std::string>(),
+                                     .policy = {.environment = body.at("environment").get<std::string>(),
+                                                .document = body.at("policy").get<std::string>()}},
+                                    std::move(sockets[0]), std::move(sockets[1])));
+  co_return Json{{"environment", variables}};
+}
+
+Task<Result<Json>> detach(Context context, http::Exchange&, std::string word) {
+  if (const auto key = parse_hex(word)) context.attachments.detach(*key);
+  co_return Json::object();
+}
+
+Task<Result<Json>> keep_only(Context context, http::Exchange& exchange, std::string) {
+  CO_TRY(const auto body, co_await read_json_body(exchange));
+  std::set<std::uint64_t> keys;
+  for (const Json& text : body.at("keys"))
+    if (const auto key = parse_hex(text.get<std::string>())) keys.insert(*key);
+  context.attachments.keep_only(keys);
+  co_return Json::object();
+}
+
+// ---- the operator's
+
+Task<Result<Json>> list(Context context, http::Exchange&, std::string) {
+  Json all = Json::array();
+  for (const auto& [key, sandbox] : context.attachments.all())
+    all.push_back({{"id", sandbox->id},
+                   {"connections", sandbox->traffic.connections},
+                   {"requests", sandbox->traffic.requests},
+                   {"refused", sandbox->traffic.refused},
+                   {"bytes_out", sandbox->traffic.bytes_out},
+                   {"names", sandbox->names.size()},
+                   {"credentials", sandbox->policy->credentials()},
+                   {"generation", sandbox->policy->generation()}});
+  co_return Json{{"sandboxes", std::move(all)}};
+}
+
+Task<Result<Json>> set_policy(Context context, http::Exchange& exchange, std::string word) {
+  CO_TRY(const auto body, co_await read_json_body(exchange));
+  PolicyChoice choice;
+  if (body.contains("environment")) {
+    choice.environment = body.at("environment").get<std::string>();
+  } else {
+    choice.document = dump_json(body.at("policy"));
+  }
+  CO_TRY_VOID(context.attachments.set_policy(word, std::move(choice)));
+  co_return Json::object();
+}
+
+Task<Result<Json>> set_environments(Context context, http::Exchange& exchange, std::string) {
+  CO_TRY(const auto body, co_await read_json_body(exchange));
+  CO_TRY_VOID(
+      context.attachments.set_environments(body.get<std::map<std::string, std::string>>()));
+  co_return Json::object();
+}
+
+Task<Result<Json>> explain(Context context, http::Exchange& exchange, std::string) {
+  CO_TRY(const auto body, co_await read_json_body(exchange));
+  const auto id = body.at("sandbox").get<std::string>();
+  const auto sandbox = context.attachments.find(id);
+  if (sandbox == nullptr)
+    co_return make_error(ErrorCode::kNotFound, "explain",
+                         fmt::format("no sandbox \"{}\" has a network", id));
+  co_return co_await explain_request(context.boundary, sandbox, body.at("url").get<std::string>(),
+                                     body.value("method", "GET"));
+}
+
+// ---- everyone's
+
+// What a role is about to say to the outside, or to keep: does it hold a secret? Names only.
+Task<Result<Json>> scan_for_secrets(Context context, http::Exchange& exchange, std::string) {
+  CO_TRY(const auto text, co_await exchange.read_whole_body(kBodyBytesMax));
+  CO_TRY(const auto secrets, context.boundary.secrets.current());
+  Json found = Json::array();
+  if (secrets != nullptr)
+    if (const auto finding = scan::scan_text({secrets}, text))
+      found.push_back(
+          {{"credential", context.boundary.secrets.owner(finding->id).credential->name},
+           {"how", scan::describe(*finding)}});
+  co_return Json{{"found", std::move(found)}};
+}
+
+enum class Who : std::uint8_t { kWarden, kOperator, kRoles };
+
+bool may_ask(Who who, const std::string& role) {
+  switch (who) {
+    case Who::kWarden:
+      return role == "warden";
+    case Who::kOperator:
+      return role == "operator";
+    case Who::kRoles:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachments) {
+  const Context context{boundary, attachments};
+  const auto handler = [context](Who who, Work work) -> http::RouteHandler {
+    return [context, who, work](http::Exchange& exchange, const http::PathValues& values) -> Task<> {
+      if (!may_ask(who, exchange.peer().role)) {
+        exchange.respond(http::error_response(403, "denied", "this is for somebody else"));
+        return [](http::Exchange&) -> Task<> { co_return; }(exchange);
+      }
+      return answer(work, context, exchange, values.empty() ? "" : std::string(values.front()));
+    };
+  };
+  return {{"PUT", "/sandboxes/{key}", handler(Who::kWarden, attach)},
+          {"DELETE", "/sandboxes/{key}", handler(Who::kWarden, detach)},
+          {"PUT", "/sandboxes", handler(Who::kWarden, keep_only)},
+          {"GET", "/sandboxes", handler(Who::kOperator, list)},
+          {"PUT", "/sandboxes/{id}/policy", handler(Who::kOperator, set_policy)},
+          {"PUT", "/environments", handler(Who::kOperator, set_environments)},
+          {"POST", "/explain", handler(Who::kOperator, explain)},
+          {"POST", "/scan", handler(Who::kRoles, scan_for_secrets)}};
+}
+
+}  // namespace pons::egress

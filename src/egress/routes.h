@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "attachments.h"
+#include "pons/http/router.h"
+
+namespace pons::egress {
+
+// For the warden:    PUT and DELETE /sandboxes/{key}, PUT /sandboxes (which of them are alive)
+// For the operator:  GET /sandboxes, PUT /sandboxes/{id}/policy, PUT /environments, POST /explain
+// For every role:    POST /scan
+std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachments);
+
+}  // namespace pons::egress
