@@ -92,9 +92,7 @@ Result<Database> Database::compile(std::span<const Anchor> anchors) {
     hs_free_compile_error(error);
     return make_error(ErrorCode::kInternal, "compile secret search", "Vectorscan refused the set");
   }
-  Database database(compiled);
-  database.prepare_thread();
-  return database;
+  return Database(compiled);
 }
 
 Database::Database(Database&& other) noexcept
@@ -110,10 +108,6 @@ Database::~Database() {
   if (compiled_ != nullptr) hs_free_database(compiled_);
 }
 
-void Database::prepare_thread() const {
-  CHECK(hs_alloc_scratch(compiled_, &scratch.memory) == HS_SUCCESS);
-}
-
 std::size_t Database::memory_bytes() const {
   std::size_t bytes = 0;
   CHECK(hs_database_size(compiled_, &bytes) == HS_SUCCESS);
@@ -121,9 +115,17 @@ std::size_t Database::memory_bytes() const {
 }
 
 void Database::search(std::string_view text, Callback callback, void* context) const {
+  const auto scan = [&] {
+    return hs_scan(compiled_, text.data(), static_cast<unsigned>(text.size()), 0, scratch.memory,
+                   callback, context);
+  };
+  hs_error_t outcome = scan();
+  if (outcome == HS_INVALID) {  // this thread's scratch is too small for this database
+    CHECK(hs_alloc_scratch(compiled_, &scratch.memory) == HS_SUCCESS);
+    outcome = scan();
+  }
   // A search that does not happen must never look like one that found nothing.
-  CHECK(hs_scan(compiled_, text.data(), static_cast<unsigned>(text.size()), 0, scratch.memory,
-                callback, context) == HS_SUCCESS);
+  CHECK(outcome == HS_SUCCESS);
 }
 
 }  // namespace pons::scan

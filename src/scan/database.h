@@ -32,8 +32,6 @@ class Database {
   void search(std::string_view text, OnMatch&& on_match) const {
     search(text, &call<std::remove_reference_t<OnMatch>>, &on_match);
   }
-  // Makes ready for search() on this thread.
-  void prepare_thread() const;
   std::size_t memory_bytes() const;
 
  private:

@@ -34,6 +34,7 @@ void Detector::feed(std::string_view piece, HitSink& sink) {
     const std::size_t kept = std::min(buffer.size(), search_.kept());
     kept_.assign(buffer.end() - static_cast<std::ptrdiff_t>(kept), buffer.end());
   }
+  for (const auto& layer : layers_) layer->release_spare_memory();
   spare_buffer = std::move(buffer);
 }
 

@@ -7,7 +7,6 @@ namespace pons::scan {
 
 Search::Search(NeedleSets sets) : sets_(std::move(sets)) {
   for (const auto& set : sets_) {
-    set->index().prepare_thread();
     reach_ = std::max(reach_, set->index().longest() - 1);
   }
 }
@@ -75,8 +74,18 @@ void Episode::trim(std::size_t kept) {
 }
 
 void Episode::clear() {
-  // Swapped, so that a stream at rest holds no memory for its views.
-  *this = Episode();
+  text_.clear();
+  origins_.clear();
+  base_ = 0;
+  after_ = 0;
+  searched = 0;
+  open_from = 0;
+}
+
+void Episode::release_spare_memory() {
+  if (text_.capacity() <= 2 * text_.size()) return;
+  text_.shrink_to_fit();
+  origins_.shrink_to_fit();
 }
 
 }  // namespace pons::scan

@@ -81,7 +81,8 @@ class Episode {
   void append(const Input& input, std::size_t from, std::size_t to);
   void append(std::string_view decoded, Origin origin);
   void trim(std::size_t kept);
-  void clear();
+  void clear();  // keeps its memory for the next one
+  void release_spare_memory();
 
   Input input() const {
     return {.text = view_of(text_), .base = base_, .origins = origins_.data(), .after = after_};

@@ -116,7 +116,9 @@ Escape read_html(std::string_view text) {
     if (text.size() < 3) return kUnfinished;
     return to_lower(text[2]) == 'x' ? read_number(text, 3, 16, ';') : read_number(text, 2, 10, ';');
   }
+  const char initial = to_lower(text[1]);
   for (const auto& [name, meaning] : kNamed) {
+    if (name[1] != initial) continue;
     const std::size_t length = std::min(name.size(), text.size());
     if (!equal_ignoring_case(text.substr(0, length), name.substr(0, length))) continue;
     return length < name.size() ? kUnfinished : stands_for_byte(meaning, length);

@@ -50,7 +50,6 @@ class NeedleSet::Index {
   std::uint32_t id_of(const Literal& literal) const { return ids_[literal.needle]; }
   std::size_t longest() const { return longest_; }
   std::size_t memory_bytes() const;
-  void prepare_thread() const { database_->prepare_thread(); }
 
  private:
   void add_forms(std::span<const Needle> needles);

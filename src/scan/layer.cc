@@ -68,6 +68,11 @@ std::uint64_t Layer::find_open(const Input& input) {
   return open;
 }
 
+void Layer::release_spare_memory() {
+  episode_.release_spare_memory();
+  for (const auto& layer : inner_) layer->release_spare_memory();
+}
+
 std::size_t Layer::memory_bytes() const {
   std::size_t bytes = sizeof(*this) + episode_.memory_bytes();
   for (const auto& layer : inner_) bytes += layer->memory_bytes();

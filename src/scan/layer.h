@@ -30,6 +30,8 @@ class Layer {
 
   // From here on in the stream a needle may be under way; kNothingOpen when none is.
   std::uint64_t find_open(const Input& input);
+  // Between pieces a stream holds only what it needs: there may be very many of them.
+  void release_spare_memory();
   std::size_t memory_bytes() const;
 
  protected:

@@ -15,9 +15,31 @@ namespace {
 // Scrubber.
 constexpr std::size_t kShortest = 8;
 
-// Of base64, base32 and hex.
-constexpr bool is_digit_of_encoding(char c) {
-  return is_alphanumeric(c) || c == '+' || c == '/' || c == '-' || c == '_';
+// No encoding of the shortest needle has fewer characters.
+constexpr std::size_t kEncodedBytesMin = kNeedleBytesMin * 8 / 6 - 1;
+
+// The characters of base64, base32 and hex.
+constexpr std::array<bool, 256> kDigits = [] {
+  std::array<bool, 256> digits{};
+  for (int c = 0; c < 256; ++c) digits[c] = is_alphanumeric(static_cast<char>(c));
+  for (const char c : {'+', '/', '-', '_'}) digits[static_cast<unsigned char>(c)] = true;
+  return digits;
+}();
+
+bool is_digit_of_encoding(char c) {
+  return kDigits[static_cast<unsigned char>(c)];
+}
+
+// Whether what goes on over a line break is, for all that can be seen, long enough for a needle.
+bool is_worth_following(std::string_view rest, std::size_t digits) {
+  for (const char c : rest) {
+    if (is_digit_of_encoding(c)) {
+      if (++digits >= kEncodedBytesMin) return true;
+    } else if (c != '\n' && c != '\r' && c != ' ' && c != '\t') {
+      return false;
+    }
+  }
+  return true;
 }
 
 constexpr bool is_separator(char c) {
@@ -39,9 +61,9 @@ Kind kind_of(char c) {
   return kKinds[static_cast<unsigned char>(c)];
 }
 
-// The shortest needle makes 47 characters, so one of any 16 neighbours within it has 8 more of it
-// ahead: it is enough to look at every 16th place.
-constexpr std::size_t kStride = 16;
+// The shortest needle makes 47 characters, so of its first 32 at least one is looked at when every
+// 32nd place is, and has 8 more of the needle ahead.
+constexpr std::size_t kStride = 32;
 constexpr std::size_t kSampleBytes = 8;
 constexpr std::size_t kRunBytesMin = kNeedleBytesMin * 3 - 1;
 static_assert(kStride + kSampleBytes <= kRunBytesMin);
@@ -121,8 +143,10 @@ std::size_t LinesLayer::open_at_break(const Input& input, std::size_t line_feed)
   while (begin > 0 && end - begin < search_.reach() && is_digit_of_encoding(text[begin - 1])) {
     --begin;
   }
-  if (begin < end) open(input, begin, end);
-  since_break_ = 0;
+  if (begin < end && is_worth_following(text.substr(line_feed), end - begin)) {
+    open(input, begin, end);
+    since_break_ = 0;
+  }
   return line_feed + 1;
 }
 

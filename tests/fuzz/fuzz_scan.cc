@@ -95,7 +95,7 @@ void check_scrub(std::string_view text, Random& random) {
 }  // namespace pons::scan
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size > 1000) return 0;
+  if (size > 64) return 0;  // each byte may become a whole encoded needle
   pons::scan::fixture::Random random(size);
   const std::string text = pons::scan::expand({reinterpret_cast<const char*>(data), size});
   pons::scan::check_scan(text, random);
