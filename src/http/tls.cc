@@ -24,6 +24,7 @@ constexpr std::size_t kRecordBytesMax = 16 * 1024;
 // Messages in a row that carry no data (tickets, new keys). More would let a peer that sends
 // nothing else keep the loop busy.
 constexpr int kSilentMessagesMax = 32;
+constexpr std::size_t kRememberedChainBytesMax = 12 * 1024;  // usual: two to five KB
 
 bool is_numeric_address(const std::string& host) {
   unsigned char ignored[sizeof(in6_addr)];
@@ -80,7 +81,16 @@ class TlsConnection final : public TlsTransport, private HandshakeNotes {
   std::string_view protocol_answer() const override { return answer_; }
   void note_session(SSL_SESSION* session) override {
     TlsSessions::Session owned(session);
-    if (sessions_ != nullptr) sessions_->remember(session_key_, std::move(owned));
+    if (sessions_ != nullptr && chain_bytes() <= kRememberedChainBytesMax)
+      sessions_->remember(session_key_, std::move(owned));
+  }
+  // What the peer showed stays in memory with the session.
+  std::size_t chain_bytes() const {
+    const STACK_OF(X509)* chain = SSL_get_peer_cert_chain(ssl_.get());
+    std::size_t bytes = 0;
+    for (int i = 0; i < sk_X509_num(chain); ++i)
+      bytes += static_cast<std::size_t>(std::max(i2d_X509(sk_X509_value(chain, i), nullptr), 0));
+    return bytes;
   }
 
   static void count_message(int is_sent, int, int kind, const void*, std::size_t, SSL*,

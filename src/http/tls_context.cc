@@ -31,7 +31,9 @@ Result<SSL_CTX*> create_context(const SSL_METHOD* method) {
 // that one of them was chosen.
 int select_protocol(SSL* ssl, const unsigned char** out, unsigned char* out_size,
                     const unsigned char* offered, unsigned int offered_size, void*) {
-  const std::string_view answer = notes_of(ssl)->protocol_answer();
+  const HandshakeNotes* notes = notes_of(ssl);
+  if (notes == nullptr) return SSL_TLSEXT_ERR_ALERT_FATAL;
+  const std::string_view answer = notes->protocol_answer();
   if (answer.empty()) return SSL_TLSEXT_ERR_NOACK;
   const std::string_view offer(reinterpret_cast<const char*>(offered), offered_size);
   for (std::size_t at = 0; at < offer.size();) {
@@ -87,8 +89,8 @@ Error tls_error(const char* step, const std::string& subject) {
 }
 
 static int notes_index() {
-  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
-  return index;
+  static const int kIndex = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return kIndex;
 }
 
 void attach_notes(SSL* ssl, HandshakeNotes* notes) {

@@ -35,7 +35,7 @@ long control_bio(BIO* bio, int command, long, void*) {
 
 // Made once and never freed: OpenSSL keeps the types of its streams for the life of the process.
 const BIO_METHOD* socket_method() {
-  static BIO_METHOD* const method = [] {
+  static BIO_METHOD* const kMethod = [] {
     BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
     if (made == nullptr) return made;
     BIO_meth_set_read(made, read_bio);
@@ -43,7 +43,7 @@ const BIO_METHOD* socket_method() {
     BIO_meth_set_ctrl(made, control_bio);
     return made;
   }();
-  return method;
+  return kMethod;
 }
 
 }  // namespace

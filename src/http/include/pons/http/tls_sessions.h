@@ -13,12 +13,13 @@ struct ssl_session_st;
 namespace pons::http {
 
 // What TLS clients remember to resume: the newest session of each key, of the keys that were used
-// last. A resumed session does not check the certificate again, so none gets old.
+// last. A resumed session does not check the certificate again, so none gets old; a client context
+// with other rules needs sessions of its own.
 class TlsSessions {
  public:
   struct Limits {
     std::size_t count = 1024;
-    std::size_t session_bytes = 16 * 1024;  // a session holds the peer's chain: the peer's choice
+    std::size_t session_bytes = 16 * 1024;  // with a ticket of the peer's choice
     Duration age = std::chrono::hours(1);
   };
   struct SessionDeleter {
