@@ -31,9 +31,9 @@ struct Grant {
 // sandbox can arrive at them.
 class AttachedSandbox {
  public:
-  AttachedSandbox(linux::Loop& loop, std::uint64_t key, std::string id,
-                  std::shared_ptr<const Policy> policy)
-      : key(key), id(std::move(id)), policy(std::move(policy)), flows(loop) {}
+  AttachedSandbox(linux::Loop& loop, std::uint64_t its_key, std::string its_id,
+                  std::shared_ptr<const Policy> its_policy)
+      : key(its_key), id(std::move(its_id)), policy(std::move(its_policy)), flows(loop) {}
 
   // The credentials of its policy that exist, as the vault has them now.
   std::vector<Grant> grants(const vault::Vault& vault) const;
@@ -43,7 +43,7 @@ class AttachedSandbox {
   // Their stubs, ready to be looked for; null when it has none.
   Result<std::shared_ptr<const scan::NeedleSet>> stubs(const vault::Vault& vault);
   // The name of the credential whose stub was found in the set that stubs() returned last.
-  const std::string& stub_owner(std::uint32_t id) const { return stub_owners_.at(id); }
+  const std::string& stub_owner(std::uint32_t needle) const { return stub_owners_.at(needle); }
 
   const std::uint64_t key;
   const std::string id;

@@ -87,7 +87,7 @@ Task<Result<Json>> explain_request(Boundary& boundary, std::shared_ptr<AttachedS
         *name, boundary.loop.now() + std::chrono::seconds(5));
     if (!host) {
       answer["note"] = "its name cannot be resolved now";
-    } else if (!pick_addresses(*host, policy, origin.host, origin.port)) {
+    } else if (!pick_addresses(*host, policy, origin.host, origin.port).decision.allowed()) {
       co_return refused({.reason = Reason::kAddressNotAllowed, .rule = decision.rule}, origin);
     }
   }

@@ -1,8 +1,9 @@
 #include "sniff.h"
 
-#include <linux/netfilter_ipv4.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+
+#include <linux/netfilter_ipv4.h>  // behind libc's, with which it shares names
 
 #include <algorithm>
 #include <array>

@@ -88,9 +88,11 @@ Task<Result<linux::UniqueFd>> dial_any(Boundary& boundary, const Policy& policy,
   } else {
     host.addresses = {std::get<IpAddress>(origin.host)};
   }
-  CO_TRY(const auto addresses, pick_addresses(host, policy, origin.host, origin.port));
+  const AddressChoice choice = pick_addresses(host, policy, origin.host, origin.port);
+  if (!choice.decision.allowed())
+    co_return make_error(ErrorCode::kDenied, "dial", std::string(to_string(choice.decision.reason)));
   Error last = make_error(ErrorCode::kNotFound, "dial", "no address");
-  for (const IpAddress& address : addresses) {
+  for (const IpAddress& address : choice.to_try) {
     auto socket = co_await dial_address(boundary.loop, address, origin.port, deadline);
     if (socket && leads_to_this_machine(socket->get()) &&
         !is_named_by_rule(policy, origin, address))
