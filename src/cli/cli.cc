@@ -68,6 +68,8 @@ int run(int argc, char** argv) {
   add_doctor(app, common, exit_code);
   add_config(app, common, exit_code);
   add_template(app, common, exit_code);
+  add_vault(app, common, exit_code);
+  add_audit(app, common, exit_code);
   add_version(app, common, exit_code);
   add_sandbox(app, common, exit_code);
   add_completion(app, exit_code);

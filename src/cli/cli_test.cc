@@ -6,17 +6,14 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 
 #include <nlohmann/json.hpp>
 
+#include "cli_fixture.h"
 #include "command.h"
 #include "file_copier.h"
 #include "host_report.h"
-#include "pons/http/server.h"
 #include "pons/linux/fd.h"
-#include "pons/linux/unix_socket.h"
-#include "pons/supervisor/supervisor.h"
 #include "sandbox_options.h"
 #include "terminal.h"
 
@@ -30,46 +27,6 @@ using ::testing::internal::CaptureStderr;
 using ::testing::internal::CaptureStdout;
 using ::testing::internal::GetCapturedStderr;
 using ::testing::internal::GetCapturedStdout;
-
-struct Outcome {
-  int exit_code;
-  std::string out;
-  std::string err;
-};
-
-Outcome run_pons(std::vector<std::string> words) {
-  words.insert(words.begin(), "pons");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  CaptureStdout();
-  CaptureStderr();
-  const int exit_code = run(static_cast<int>(words.size()), argv.data());
-  std::fflush(nullptr);
-  std::string out = GetCapturedStdout();
-  return {exit_code, std::move(out), GetCapturedStderr()};
-}
-
-// An empty working directory, so that no pons.yaml of the developer counts.
-class CliTest : public ::testing::Test {
- protected:
-  CliTest() {
-    char name[] = "/tmp/pons-cli-XXXXXX";
-    if (mkdtemp(name) == nullptr) std::abort();
-    scratch_ = name;
-    std::filesystem::current_path(scratch_);
-  }
-  ~CliTest() override {
-    std::filesystem::current_path(start_directory_);
-    std::error_code ignored;
-    std::filesystem::remove_all(scratch_, ignored);
-  }
-  void write_config(std::string_view yaml, const std::string& name = "pons.yaml") {
-    ASSERT_TRUE(linux::write_file_atomically(scratch_ + "/" + name, yaml, 0600));
-  }
-  const std::filesystem::path start_directory_ = std::filesystem::current_path();
-  std::string scratch_;
-};
 
 // ---- what reaches the terminal
 
@@ -117,7 +74,7 @@ TEST_F(CliTest, CompletionKnowsEveryCommandAndOption) {
     const Outcome script = run_pons({"completion", shell});
     EXPECT_EQ(script.exit_code, 0);
     for (const char* command :
-         {"up", "down", "status", "doctor", "config", "version", "completion"}) {
+         {"up", "down", "status", "doctor", "config", "vault", "audit", "version", "completion"}) {
       EXPECT_THAT(help, HasSubstr(std::string("\n  ") + command + " "));
       EXPECT_THAT(script.out, HasSubstr(std::string(" ") + command)) << shell;
     }
@@ -257,32 +214,7 @@ TEST_F(CliTest, ABrokenFileStopsEveryCommand) {
 
 // ---- answers of a Pons that is in an attacker's hands
 
-class HostileAnswerTest : public CliTest {
- protected:
-  // What `words` do when the supervisor answers everything with this.
-  Outcome run_against(int status, const std::string& body, std::vector<std::string> words) {
-    std::filesystem::create_directory(scratch_ + "/run");
-    auto loop = std::move(*linux::Loop::create());
-    http::Server server(*loop, {}, [&](http::Exchange& exchange) -> Task<> {
-      return answer(exchange, status, body);
-    });
-    EXPECT_TRUE(server.listen(std::move(*linux::listen_unix(
-                                  supervisor::control_socket_path(scratch_, "supervisor"), 0600)),
-                              "operator"));
-    std::thread thread([&] { loop->run(); });
-    words.insert(words.end(), {"--state-dir", scratch_});
-    Outcome outcome = run_pons(std::move(words));
-    loop->stop();
-    thread.join();
-    return outcome;
-  }
-
- private:
-  static Task<> answer(http::Exchange& exchange, int status, std::string body) {
-    exchange.respond({.status = status, .body = std::move(body)});
-    co_return;
-  }
-};
+class HostileAnswerTest : public AnsweredCliTest {};
 
 TEST_F(HostileAnswerTest, AnUnexpectedShapeIsAnErrorAndNotTheEndOfTheProgram) {
   for (const char* body : {"[]", "{}", "null", "{\"roles\":7}", "{\"ready\":\"yes\"}",

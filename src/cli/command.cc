@@ -11,6 +11,7 @@
 #include "pons/base/text.h"
 #include "pons/http/client.h"
 #include "pons/linux/loop.h"
+#include "pons/linux/signals.h"
 #include "pons/supervisor/supervisor.h"
 #include "terminal.h"
 
@@ -102,14 +103,15 @@ std::optional<config::LoadedConfig> load_config(const Common& common) {
 }
 
 Result<Json> ask(const std::string& state_dir, std::string_view process, std::string method,
-                 std::string target) {
+                 std::string target, std::string body) {
   auto loop = TRY(linux::Loop::create());
   http::Client client(
       *loop, http::unix_connector(*loop, supervisor::control_socket_path(state_dir, process)),
       "pons", {.first_byte_time = std::chrono::seconds(15)});
   Result<Json> answer = make_error(ErrorCode::kInternal, "ask Pons", "no answer");
-  loop->spawn(
-      converse(client, {.method = std::move(method), .target = std::move(target)}, answer, *loop));
+  loop->spawn(converse(
+      client, {.method = std::move(method), .target = std::move(target), .body = std::move(body)},
+      answer, *loop));
   loop->run();
   if (!answer && (answer.error().os_error == ENOENT || answer.error().os_error == ECONNREFUSED))
     return make_error(
@@ -122,6 +124,17 @@ Result<Json> ask(const std::string& state_dir, std::string_view process, std::st
         fmt::format("{} belongs to another user; run this as the user who started Pons",
                     state_dir));
   return answer;
+}
+
+int run_with_state(const Common& common,
+                   const std::function<Result<int>(const std::string& state_dir)>& work) {
+  const auto loaded = load_config(common);
+  if (!loaded) return 1;
+  linux::ignore_sigpipe();
+  const auto done = work(loaded->config.state_dir);
+  if (done) return *done;
+  print_error(done.error().message.empty() ? done.error().describe() : done.error().message);
+  return 1;
 }
 
 }  // namespace pons::cli

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,7 +37,11 @@ std::optional<config::LoadedConfig> load_config(const Common& common);
 // Asks a process of a running Pons over its control socket. kUnavailable, with advice, when it is
 // not running.
 Result<Json> ask(const std::string& state_dir, std::string_view process, std::string method,
-                 std::string target);
+                 std::string target, std::string body = {});
+
+// Runs what a command does with the state directory. Prints its error; the exit code.
+int run_with_state(const Common& common,
+                   const std::function<Result<int>(const std::string& state_dir)>& work);
 
 // Each registers one command and, when it was chosen, sets `exit_code` by running it.
 void add_up(CLI::App& app, Common& common, int& exit_code);
@@ -45,6 +50,8 @@ void add_status(CLI::App& app, Common& common, int& exit_code);
 void add_doctor(CLI::App& app, Common& common, int& exit_code);
 void add_config(CLI::App& app, Common& common, int& exit_code);
 void add_template(CLI::App& app, Common& common, int& exit_code);
+void add_vault(CLI::App& app, Common& common, int& exit_code);
+void add_audit(CLI::App& app, Common& common, int& exit_code);
 void add_version(CLI::App& app, Common& common, int& exit_code);
 void add_sandbox(CLI::App& app, Common& common, int& exit_code);
 void add_completion(CLI::App& app, int& exit_code);

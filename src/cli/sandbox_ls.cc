@@ -1,5 +1,3 @@
-#include <chrono>
-
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -13,15 +11,6 @@
 namespace pons::cli {
 
 namespace {
-
-std::string age_of(std::int64_t unix_ms) {
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
-  // A clock that was set back must not make an age of centuries.
-  return human_duration(unix_ms < now.count() && unix_ms >= 0
-                            ? static_cast<std::uint64_t>(now.count() - unix_ms)
-                            : 0);
-}
 
 Tone tone_of(sandbox::State state) {
   return state == sandbox::State::kRunning ? Tone::kGood : Tone::kDim;

@@ -189,16 +189,6 @@ Result<void> collect(const std::string& state_dir, const Common& common) {
   return {};
 }
 
-int run_with(const Common& common, const std::function<Result<void>(const std::string&)>& work) {
-  const auto loaded = load_config(common);
-  if (!loaded) return 1;
-  linux::ignore_sigpipe();
-  const auto done = work(loaded->config.state_dir);
-  if (done) return 0;
-  print_error(done.error().message.empty() ? done.error().describe() : done.error().message);
-  return 1;
-}
-
 }  // namespace
 
 void add_template(CLI::App& app, Common& common, int& exit_code) {
@@ -214,8 +204,10 @@ void add_template(CLI::App& app, Common& common, int& exit_code) {
   };
   const auto run = [&common, &exit_code, words](CLI::App* command, auto work) {
     command->callback([&common, &exit_code, words, work] {
-      exit_code =
-          run_with(common, [&](const std::string& dir) { return work(dir, common, *words); });
+      exit_code = run_with_state(common, [&](const std::string& dir) -> Result<int> {
+        TRY_VOID(work(dir, common, *words));
+        return 0;
+      });
     });
   };
 

@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
 #include <fmt/format.h>
+
+#include "pons/base/text.h"
 
 namespace pons::cli {
 
@@ -82,6 +85,15 @@ void print_table(const std::vector<std::vector<Cell>>& rows) {
     }
     fmt::print("{}\n", line);
   }
+}
+
+std::string age_of(std::int64_t unix_ms) {
+  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  // A clock that was set back must not make an age of centuries.
+  return human_duration(unix_ms < now.count() && unix_ms >= 0
+                            ? static_cast<std::uint64_t>(now.count() - unix_ms)
+                            : 0);
 }
 
 void print_error(std::string_view message) {

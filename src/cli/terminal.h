@@ -30,6 +30,9 @@ struct Cell {
 // Columns as wide as their widest cell, two spaces apart.
 void print_table(const std::vector<std::vector<Cell>>& rows);
 
+// How long ago that was, for people.
+std::string age_of(std::int64_t unix_ms);
+
 // "pons: …" on standard error, made printable; may have several lines.
 void print_error(std::string_view message);
 

@@ -6,10 +6,12 @@
 
 #include "pons/base/check.h"
 
+// NOLINTBEGIN(readability-identifier-naming): symbols of services.S
 extern "C" {
 extern const char pons_vault_services_begin[];
 extern const char pons_vault_services_end[];
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace pons::vault {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -109,6 +110,20 @@ std::string web_token_pattern(std::string_view value) {
     return {};
   return fmt::format("{}.{}.{}", parts[0], std::string(parts[1].size(), '\0'),
                      std::string(parts[2].size(), '\0'));
+}
+
+bool is_web_token_pattern(std::string_view pattern) {
+  const auto is_random = [](std::string_view part) {
+    return !part.empty() && part.size() % 4 != 1 &&
+           part.find_first_not_of('\0') == std::string_view::npos;
+  };
+  const auto parts = split(pattern, '.');
+  return parts.size() == 3 && is_base64url(parts[0]) && is_random(parts[1]) && is_random(parts[2]);
+}
+
+bool is_alphabet(const std::string& text) {
+  return !text.empty() && std::ranges::all_of(text, is_random_place) &&
+         std::set(text.begin(), text.end()).size() == text.size();
 }
 
 // Bytes that only the key's holder can tell, as many as are asked for.
@@ -236,9 +251,9 @@ Result<StubShape> parse_shape(const Json& json) {
   }
   const auto printable = [](char c) { return c == '\0' || (c >= 0x20 && c < 0x7F); };
   if (shape.pattern.size() > kPatternBytesMax || !std::ranges::all_of(shape.pattern, printable) ||
-      shape.alphabet.empty() || shape.alphabet.size() > full_alphabet().size() ||
-      !std::ranges::all_of(shape.alphabet, is_random_place) || shape.random_bits() < kStubBitsMin)
+      !is_alphabet(shape.alphabet) || shape.random_bits() < kStubBitsMin)
     return wrong;
+  if (shape.style == StubStyle::kWebToken && !is_web_token_pattern(shape.pattern)) return wrong;
   return shape;
 }
 

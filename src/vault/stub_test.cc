@@ -160,11 +160,14 @@ TEST(StubTest, ShapesSurviveTheirJsonAndSenselessOnesAreRefused) {
     const auto shape = *shape_of(value);
     EXPECT_EQ(*parse_shape(*parse_json(dump_json(to_json(shape)))), shape);
   }
-  for (const char* text :
-       {R"({})", R"([])", R"({"style":"odd","pattern":"","alphabet":"ab"})",
-        R"({"style":"plain","pattern":"fixed-and-nothing-random","alphabet":"0123456789"})",
-        R"({"style":"web_token","pattern":"a.b.c","alphabet":"ab"})",
-        R"({"style":"web_token","pattern":"abc","alphabet":"ab"})"})
+  for (
+      const char* text :
+      {R"({})", R"([])", R"({"style":"odd","pattern":"","alphabet":"ab"})",
+       R"({"style":"plain","pattern":"fixed-and-nothing-random","alphabet":"0123456789"})",
+       R"({"style":"web_token","pattern":"a.b.c","alphabet":"ab"})",
+       R"({"style":"web_token","pattern":"abc","alphabet":"ab"})",
+       R"({"style":"web_token","pattern":"abcdefghijklmnop.abcdefghijklmnopabcdefghijklmnop.abcdefghijklmnopa",)"
+       R"("alphabet":"ab"})"})
     EXPECT_FALSE(parse_shape(*parse_json(text))) << text;
 }
 
