@@ -25,24 +25,33 @@ using roles::Role;
 // Where the resolver of a sandbox is: everywhere, but programs want to be told.
 constexpr std::string_view kResolverFile = "nameserver 127.0.0.1\noptions edns0\n";
 
-Result<void> write_tree_file(const TrustFile& file) {
-  const std::filesystem::path path = std::filesystem::path("trust") / file.path;
+Result<void> make_directory(const char* path) {
+  if (mkdir(path, 0700) != 0 && errno != EEXIST) return os_error("make directory", path);
+  return {};
+}
+
+Result<void> write_tree_file(const std::string& place, const std::string& bytes) {
+  const std::filesystem::path path = std::filesystem::path("trust") / place;
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   if (error) return os_error("write trust files", path.string(), error.value());
-  if (!file.link_target.empty()) {
-    if (std::filesystem::read_symlink(path, error) == file.link_target) return {};
-    unlink(path.c_str());
-    std::filesystem::create_symlink(file.link_target, path, error);
-    if (error) return os_error("write trust files", path.string(), error.value());
-    return {};
-  }
-  if (const auto before = linux::read_file(path.string(), file.bytes.size() + 1);
-      before && *before == file.bytes)
+  if (const auto before = linux::read_file(path.string(), bytes.size() + 1);
+      before && *before == bytes)
     return {};
   const auto out =
       TRY(linux::open_file(path.string(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644));
-  return linux::write_all(out.get(), file.bytes);
+  return linux::write_all(out.get(), bytes);
+}
+
+// This role may not make links: what one leads to stands in its place.
+const std::string& bytes_of(const TrustFile& file, const std::vector<TrustFile>& all) {
+  if (file.link_target.empty()) return file.bytes;
+  const auto target = ("/" / std::filesystem::path(file.path).parent_path() / file.link_target)
+                          .lexically_normal()
+                          .relative_path();
+  for (const TrustFile& other : all)
+    if (other.path == target && other.link_target.empty()) return other.bytes;
+  return file.bytes;
 }
 
 // Laid out in the role's own directory; the spawner makes a layer of it that every sandbox has.
@@ -50,7 +59,8 @@ Result<void> lay_out_trust(const CertificateAuthority& authority) {
   TrustFiles trust = TRY(make_trust_files(authority));
   trust.files.push_back(
       {.path = "etc/resolv.conf", .bytes = std::string(kResolverFile), .link_target = {}});
-  for (const TrustFile& file : trust.files) TRY_VOID(write_tree_file(file));
+  for (const TrustFile& file : trust.files)
+    TRY_VOID(write_tree_file(file.path, bytes_of(file, trust.files)));
   return {};
 }
 
@@ -91,6 +101,7 @@ Result<int> serve(roles::RoleStart start) {
   for (const auto& damaged : vault->damaged())
     LOG_ERROR("a credential cannot be used", {"name", damaged.name}, {"file", damaged.file},
               {"why", damaged.reason});
+  TRY_VOID(make_directory("authority"));
   auto authority = TRY(CertificateAuthority::open("authority", kClock));
   TRY_VOID(lay_out_trust(authority));
   const auto leaves = TRY(LeafCache::create(authority, kClock));
