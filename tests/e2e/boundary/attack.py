@@ -61,6 +61,8 @@ def start_tls(stream, ask):
 
 def whole_answer(received):
     """True when nothing more is to come, so that nobody waits for a connection that stays open."""
+    while received.startswith(b"HTTP/1.1 100 "):
+        received = received.partition(b"\r\n\r\n")[2]
     head, mark, body = received.partition(b"\r\n\r\n")
     if not mark:
         return False

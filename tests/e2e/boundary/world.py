@@ -152,6 +152,8 @@ class Received:
     def __init__(self, data, end):
         self.data = data
         self.end = end
+        while data.startswith(b"HTTP/1.1 100 "):
+            data = data.partition(b"\r\n\r\n")[2]
         head, _, self.body = data.partition(b"\r\n\r\n")
         lines = head.decode("latin-1").split("\r\n")
         self.status = int(lines[0].split(" ")[1]) if lines[0].startswith("HTTP/1.") else None
