@@ -68,11 +68,13 @@ std::expected<void, Refusal> AnswerFilter::take_fields(const http::ResponseHead&
     }
     if (is_dropped(field.name) && !equal_ignoring_case(field.name, "content-type")) continue;
     auto value = clean(field.value);
-    if (!value) return std::unexpected(unreadable("a header field cannot be delivered"));
+    auto name = clean(field.name);
+    if (!value || !name || !http::is_token(*name))
+      return std::unexpected(unreadable("a header field cannot be delivered"));
     if (equal_ignoring_case(field.name, "content-type")) {
       head_.content_type = std::move(*value);
     } else if (!scrubber_ || !equal_ignoring_case(field.name, "cache-control")) {
-      head_.fields.emplace_back(field.name, std::move(*value));
+      head_.fields.emplace_back(std::move(*name), std::move(*value));
     }
   }
   // A part of an answer could hold a part of a secret.
