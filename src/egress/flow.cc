@@ -159,14 +159,15 @@ bool Flow::must_look_into(const Origin& origin) const {
   const auto* name = std::get_if<HostName>(&origin.host);
   return (name != nullptr && is_built_in(*name)) ||
          sandbox_->policy->needs_inspection(origin.host, origin.port) ||
-         is_bound(boundary_, *sandbox_, origin);
+         knows_secrets(boundary_, *sandbox_, origin.host);
 }
 
 Task<> Flow::carry(Origin origin) {
   const Decision decision = sandbox_->policy->judge_connect(origin.host, origin.port);
   if (!decision.allowed()) co_return co_await refuse(origin, refusal_of(decision, origin));
   // Some protocols begin with the server's words: there is nothing to wait for.
-  if (!must_look_into(origin) && sandbox_->policy->allows_opaque(origin.host, origin.port))
+  if (!is_bound(boundary_, *sandbox_, origin) &&
+      sandbox_->policy->allows_opaque(origin.host, origin.port))
     co_return co_await pass_through(origin, "tcp");
   auto greeting = co_await sniff(*watch_, socket_.get(), boundary_.loop.now() + kGreetingTime);
   if (!greeting) co_return;

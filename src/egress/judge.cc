@@ -124,12 +124,12 @@ class RequestJudge {
     if (!secrets || !stubs) return refuse("vault_unavailable", "the vault cannot be used", "try later");
     if (*secrets != nullptr) out_.forbidden.push_back(*secrets);
     if (*stubs != nullptr) out_.forbidden.push_back(*stubs);
+    out_.bound = knows_secrets(boundary_, sandbox_, origin_.host);
     const auto* name = std::get_if<HostName>(&origin_.host);
     if (name == nullptr || !origin_.tls) return {};  // an address, or a line that anyone can read
     for (Grant& grant : sandbox_.grants(boundary_.vault))
       if (vault::is_bound_to(*grant.credential, name->text(), origin_.port))
         bound_.push_back(std::move(grant));
-    out_.bound = !bound_.empty();
     target_ = {.host = name->text(),
                .port = origin_.port,
                .method = head_.method,
@@ -148,9 +148,8 @@ class RequestJudge {
     }
     if (out_.bound)
       for (const std::string_view pair : split(head_.query(), '&'))
-        if (is_one_of(pair.substr(0, pair.find('=')), kCredentialParameters) &&
-            !swapped_parameters_.contains(std::string(pair.substr(0, pair.find('=')))))
-          return foreign_credential();
+        if (is_credential_parameter(pair) && !swapped_pairs_.contains(std::string(pair)))
+          return found_or_foreign(pair, "target");
     if (const auto finding = scan::scan_text(out_.forbidden, seen))
       return found_in(sandbox_, boundary_, *finding, origin_, "target");
     return {};
@@ -170,7 +169,7 @@ class RequestJudge {
                    : std::string(pair);
       if (!hit) rest.append("&").append(pair);
       if (hit) note_swap(grant);
-      if (hit) swapped_parameters_.insert(binding.name);
+      if (hit) swapped_pairs_.insert(sent);
     }
     out_.request.target = out_.request.target.substr(0, question + 1) + query;
     seen = out_.request.target.substr(0, question + 1) + rest;
@@ -208,12 +207,7 @@ class RequestJudge {
         continue;
       }
       seen.append(field.name).append(": ").append(field.value).append("\n");
-      if (is_slot) {
-        // A stub that stands in the right field in a wrong form deserves its own answer.
-        if (const auto finding = scan::scan_text(out_.forbidden, field.value))
-          return found_in(sandbox_, boundary_, *finding, origin_, "field");
-        return foreign_credential();
-      }
+      if (is_slot) return found_or_foreign(field.value, "field");
       out_.request.fields.emplace_back(field.name, field.value);
     }
     if (const auto finding = scan::scan_text(out_.forbidden, seen))
@@ -248,6 +242,18 @@ class RequestJudge {
     });
   }
 
+  // However its name is written: the host decodes it.
+  bool is_credential_parameter(std::string_view pair) const {
+    const std::string decoded = percent_decoded(pair.substr(0, pair.find('=')));
+    const std::string_view name = std::string_view(decoded).substr(0, decoded.find('['));
+    if (is_one_of(name, kCredentialParameters)) return true;
+    return std::ranges::any_of(bound_, [&](const Grant& grant) {
+      return std::ranges::any_of(grant.credential->bindings, [&](const vault::Binding& binding) {
+        return binding.position == vault::Position::kQuery && binding.name == name;
+      });
+    });
+  }
+
   // What would let a request be read as another one than was judged. Toward a bound host also what
   // would let its answer come in a form, or in parts, in which a secret cannot be seen.
   bool is_dropped(std::string_view name) const {
@@ -264,10 +270,28 @@ class RequestJudge {
     out_.used.push_back(grant.credential);
   }
 
+  // A stub that stands in the right place in a wrong form deserves its own answer.
+  Refusal found_or_foreign(std::string_view text, std::string_view place) const {
+    if (const auto finding = scan::scan_text(out_.forbidden, text))
+      return found_in(sandbox_, boundary_, *finding, origin_, place);
+    return foreign_credential();
+  }
+
   static Refusal foreign_credential() {
     return refuse("foreign_credential",
                   "this host takes only the credential that was given to the sandbox",
                   "send the value of the credential's environment variable");
+  }
+
+  static std::string percent_decoded(std::string_view text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const auto byte = text[i] == '%' && text.size() - i > 2 ? parse_hex(text.substr(i + 1, 2))
+                                                              : std::nullopt;
+      out += byte ? static_cast<char>(*byte) : text[i];
+      if (byte) i += 2;
+    }
+    return out;
   }
 
   static std::string percent_encoded(std::string_view text) {
@@ -286,7 +310,7 @@ class RequestJudge {
   const http::RequestHead& head_;
   std::vector<Grant> bound_;
   vault::Target target_;
-  std::set<std::string> swapped_parameters_;
+  std::set<std::string> swapped_pairs_;  // of the query, as they came
   Judged out_;
 };
 
@@ -312,6 +336,17 @@ bool is_bound(const Boundary& boundary, const AttachedSandbox& sandbox, const Or
   if (name == nullptr) return false;
   return std::ranges::any_of(sandbox.grants(boundary.vault), [&](const Grant& grant) {
     return vault::is_bound_to(*grant.credential, name->text(), origin.port);
+  });
+}
+
+bool knows_secrets(const Boundary& boundary, const AttachedSandbox& sandbox,
+                   const Destination& host) {
+  const auto* name = std::get_if<HostName>(&host);
+  if (name == nullptr) return false;
+  return std::ranges::any_of(sandbox.grants(boundary.vault), [&](const Grant& grant) {
+    return std::ranges::any_of(grant.credential->bindings, [&](const vault::Binding& binding) {
+      return binding.matches_host(name->text(), binding.ports.front());
+    });
   });
 }
 

@@ -16,7 +16,7 @@ struct Judged {
   http::ClientRequest request;
   std::vector<std::string> credentials;  // whose secrets are in it
   std::vector<std::shared_ptr<const vault::Credential>> used;  // the same, as they were then
-  bool bound = false;                    // the origin gets secrets: its answers are scrubbed
+  bool bound = false;                    // the host knows secrets: its answers are scrubbed
   scan::NeedleSets forbidden;            // what its body must not hold
   std::string rule;
 };
@@ -31,6 +31,11 @@ Refusal found_in(const AttachedSandbox& sandbox, const Boundary& boundary,
 
 // True when requests to the origin carry secrets of this sandbox.
 bool is_bound(const Boundary& boundary, const AttachedSandbox& sandbox, const Origin& origin);
+
+// True when the host gets secrets of this sandbox on some port. What it heard there it may tell on
+// any other, and over a line that carries none.
+bool knows_secrets(const Boundary& boundary, const AttachedSandbox& sandbox,
+                   const Destination& host);
 
 // Fields that concern one connection only, or that say where a request came from.
 bool is_hop_field(std::string_view name);
