@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "discretion.h"
 #include "judge.h"
 #include "pons/base/id.h"
 #include "pons/base/log.h"
@@ -315,7 +316,8 @@ void Flow::record(const Origin& origin, audit::Verdict verdict, std::string_view
                                                 .code = std::string(code),
                                                 .rule = std::string(rule),
                                                 .method = {},
-                                                .host = to_text(origin.host),
+                                                .host = for_the_record(boundary_, *sandbox_,
+                                                                       to_text(origin.host)),
                                                 .port = origin.port,
                                                 .protocol = std::string(protocol),
                                                 .path = {},

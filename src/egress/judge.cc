@@ -150,6 +150,7 @@ class RequestJudge {
       for (const std::string_view pair : split(head_.query(), '&'))
         if (is_credential_parameter(pair) && !swapped_pairs_.contains(std::string(pair)))
           return found_or_foreign(pair, "target");
+    seen.append(" ").append(head_.method);
     if (const auto finding = scan::scan_text(out_.forbidden, seen))
       return found_in(sandbox_, boundary_, *finding, origin_, "target");
     return {};

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "discretion.h"
 #include "flow.h"
 #include "pons/base/log.h"
 #include "pons/egress/dns_responder.h"
@@ -15,7 +16,7 @@ constexpr int kQueriesPerTurn = 64;
 constexpr Duration kQuestionTime = std::chrono::seconds(10);
 
 // Refusals are decisions; names that were allowed show when they are used.
-void record(Boundary& boundary, const AttachedSandbox& sandbox, const DnsOutcome& outcome) {
+void record(Boundary& boundary, AttachedSandbox& sandbox, const DnsOutcome& outcome) {
   if (!outcome.name || outcome.decision.allowed()) return;
   const auto recorded =
       boundary.audit.append({.verdict = audit::Verdict::kDrop,
@@ -24,7 +25,7 @@ void record(Boundary& boundary, const AttachedSandbox& sandbox, const DnsOutcome
                              .code = std::string(to_string(outcome.decision.reason)),
                              .rule = outcome.decision.rule,
                              .method = {},
-                             .host = outcome.name->text(),
+                             .host = for_the_record(boundary, sandbox, outcome.name->text()),
                              .port = 53,
                              .protocol = "dns",
                              .path = {},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "discretion.h"
 #include "pons/base/id.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
@@ -231,11 +232,11 @@ void Relay::record(const Case& request, audit::Verdict verdict, std::string_view
                               .session = {},
                               .code = std::string(code),
                               .rule = std::string(rule),
-                              .method = std::string(head.method),
-                              .host = to_text(request.origin.host),
+                              .method = for_the_record(boundary_, *sandbox_, head.method),
+                              .host = for_the_record(boundary_, *sandbox_, to_text(request.origin.host)),
                               .port = request.origin.port,
                               .protocol = protocol_,
-                              .path = std::string(head.path()),
+                              .path = for_the_record(boundary_, *sandbox_, head.path()),
                               .credentials = request.judged.credentials,
                               .bytes_in = request.body ? request.body->bytes() : 0,
                               .bytes_out = request.bytes_back,
