@@ -34,6 +34,7 @@ class Relay {
     std::unique_ptr<http::Client> client;
   };
   struct Case;  // one request
+  class UnfinishedRecord;
 
   std::expected<Origin, Refusal> origin_of(const http::RequestHead& head) const;
   Upstream& upstream_for(const Origin& origin);

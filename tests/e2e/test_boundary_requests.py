@@ -274,6 +274,12 @@ add_cases(Hiding, [
     Case("T01 in the query", get("/x?access_token=attackers-own-token"), "block", code="foreign_credential"),
     Case("T01 in the query, percent-encoded", get("/x?access%5Ftoken=attackers-own-token"), "block", code="foreign_credential"),
     Case("T01 in the query, in capitals", get("/x?ACCESS_TOKEN=attackers-own-token"), "block", code="foreign_credential"),
+    Case("T01 beside the swapped parameter", get("/x?key={S}&key=attackers-own-token", host="query.example.com"), "block",
+         host="query.example.com", credential="QUERY_KEY", code="foreign_credential"),
+    Case("T01 in the declared parameter", get("/x?key=attackers-own-token", host="query.example.com"), "block",
+         host="query.example.com", credential="QUERY_KEY", code="foreign_credential"),
+    Case("T01 over a plain line", get("/x", "Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345"), "block", tls=False,
+         code="foreign_credential"),
     Case("S16 the real value in its place", get("/x", "Authorization: Bearer {R}"), "block", code="secret_in_request"),
     Case("S16 the real value in a path", get("/x/{R}", AUTH), "block", code="secret_in_request"),
     Case("S16 the real value in a query", get("/x?q={R}", AUTH), "block", code="secret_in_request"),
@@ -285,7 +291,7 @@ add_cases(Hiding, [
     Case("S02 in another parameter", get("/x?other={S}", host="query.example.com"), "block", host="query.example.com",
          credential="QUERY_KEY", code=UNDECLARED),
     Case("S01 in the path where it is declared", get("/bot/{S}/send", host="path.example.com"), "swap", host="path.example.com",
-         credential="PATH_KEY", check=None),
+         credential="PATH_KEY"),
     Case("S18 what looks like a stub is none", get("/x", AUTH, "X-Note: ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "swap"),
 ])
 add_cases(Bodies, [

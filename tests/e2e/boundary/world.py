@@ -28,7 +28,7 @@ CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 POLICY = {
     "mode": "list",
     "allow": [
-        {"host": "api.github.com"}, {"host": "github.com"}, {"host": "uploads.github.com"},
+        {"host": "api.github.com", "ports": [443, 80, 8443]}, {"host": "github.com"}, {"host": "uploads.github.com"},
         {"host": "other.example.com"}, {"host": "query.example.com"}, {"host": "path.example.com"},
         {"host": "*.bad.example.com"},
         {"host": "plain.example.net"}, {"host": "plain.example.net", "ports": [9000], "tcp": True},
@@ -146,6 +146,17 @@ class Attacker:
         return Received(base64.b64decode(got["received"]), got["end"])
 
 
+def dechunked(data):
+    """The body, as far as it came."""
+    body = b""
+    while b"\r\n" in data:
+        size, _, data = data.partition(b"\r\n")
+        count = int(size, 16)
+        body += data[:count]
+        data = data[count + 2 :]
+    return body
+
+
 class Received:
     """What the sandbox got."""
 
@@ -159,6 +170,8 @@ class Received:
         self.status = int(lines[0].split(" ")[1]) if lines[0].startswith("HTTP/1.") else None
         self.fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
         self.code = self.fields.get("x-pons-refused")
+        if self.fields.get("transfer-encoding") == "chunked":
+            self.body = dechunked(self.body)
 
     def __repr__(self):
         return f"{self.end}: {self.data[:1500]!r}"
@@ -211,7 +224,11 @@ class World:
     def set_secret(self, name, value, where):
         self.pons_with_input(value, "vault", "set", name, *where)
         self.secrets[name] = value
-        self.forms = [forms(secret) for secret in self.secrets.values()]
+        self.forms = self.forms_of(*self.secrets.values())
+
+    @staticmethod
+    def forms_of(*values):
+        return [forms(value) for value in values]
 
     def sandbox(self, name, network=None):
         return self.warden.create(id=name, template="host", network=network or {"environment": "web"})
