@@ -39,6 +39,8 @@ bool is_one_of(std::string_view name, const Names& names) {
   return std::ranges::any_of(names, [&](std::string_view n) { return equal_ignoring_case(name, n); });
 }
 
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+
 // "name", "name:port", "[v6]:port": the same host and port as the connection's own.
 bool names_origin(std::string_view host, const Origin& origin) {
   const std::size_t colon = host.rfind(':');
@@ -287,8 +289,11 @@ class RequestJudge {
   static std::string percent_decoded(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
-      const auto byte = text[i] == '%' && text.size() - i > 2 ? parse_hex(text.substr(i + 1, 2))
-                                                              : std::nullopt;
+      std::optional<std::uint64_t> byte;
+      if (text[i] == '%' && text.size() - i > 2) {
+        const char digits[] = {lower(text[i + 1]), lower(text[i + 2])};
+        byte = parse_hex({digits, 2});
+      }
       out += byte ? static_cast<char>(*byte) : text[i];
       if (byte) i += 2;
     }

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import unittest
 
+from pons_fixture import wait_for
+
 from .internet import HOSTS
 from .world import Attacker, World, enter
 
@@ -69,6 +71,8 @@ class BoundaryTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.world.check_inside(cls.sandbox)
         cls.world.check_everything_kept()
+        listed = cls.world.events()
+        assert listed[-1]["seq"] >= cls.seen and len({event["seq"] for event in listed}) == len(listed)
 
     def fill(self, text, credential):
         return text.replace("{S}", self.stubs[credential]).replace("{R}", self.world.secrets[credential])
@@ -87,13 +91,13 @@ class BoundaryTest(unittest.TestCase):
     def settle(self):
         """Decisions and requests since the last call, without those of knock()."""
         path = self.knock()
-        for _ in range(100):
-            events = self.world.events()
-            if events and events[-1].get("path") == path:
-                break
-        new = [event for event in events if event["seq"] > self.seen]
-        type(self).seen = events[-1]["seq"]
-        self.assertEqual(new[-1].get("path"), path, "the decision about a good request is missing")
+
+        def on_record():
+            new = self.world.last_events(self.seen)
+            return new if new and new[-1].get("path") == path else None
+
+        new = wait_for(on_record, "the decision about a good request is on record")
+        type(self).seen = new[-1]["seq"]
         self.assertEqual(new[-1]["verdict"], "swap")
         requests = self.world.internet.new_requests()
         self.assertEqual(requests[-1]["target"], path)
