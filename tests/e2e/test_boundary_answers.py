@@ -33,6 +33,14 @@ class Answers(BoundaryTest):
         self.attack(Case("D27 our own authority", get("/x", AUTH, host=host), "block", host=host, code="upstream_tls",
                          credential="BAD_HOSTS_KEY"), "direct")
 
+    def test_an_answer_too_many_is_no_answer_to_the_next_request(self):
+        first, second = (self.fill(get(path, AUTH), "GITHUB_TOKEN") for path in ("/smuggle", "/x"))
+        answer = self.attacker.ask(way="direct", host=A, port=443, tls=True, payload=first, later=["", second], until_closed=True,
+                                   seconds=2)
+        self.assertIsNone(self.world.find_leak(answer.data))
+        self.assertNotIn(b"second", answer.data)
+        self.settle()
+
     def test_an_answer_that_is_cut_off_is_scrubbed_up_to_there(self):
         answer = self.attacker.ask(way="direct", host=A, port=443, tls=True, until_closed=True,
                                    payload=self.fill(get("/cut?half=1", AUTH), "GITHUB_TOKEN"))

@@ -91,13 +91,56 @@ def raw(name, payload, port, host=HOSTS[E], **more):
 
 
 add_cases(Network, [
-    raw("N02 SSH", "SSH-2.0-x\r\n", 22), raw("N02 SMTP", "EHLO x\r\n", 25), raw("N02 Redis", "*1\r\n$4\r\nPING\r\n", 6379),
+    raw("N02 SSH", "SSH-2.0-x\r\n", 22), raw("N02 SMTP", "220 x\r\n", 25), raw("N02 Redis", "*1\r\n$4\r\nPING\r\n", 6379),
     raw("N02 Postgres", "\0\0\0\x08\x04\xd2\x16\x2f", 5432), raw("N02 bytes on the port of TLS", "\x16\x03\x01\xff\xff" + "x" * 100, 443),
     raw("N02 an allowed host on another port", "SSH-2.0-x\r\n", 22, host=A), raw("N13 bytes that are nothing", "\0" * 100, 443, host=A),
     Case("a rule for bytes lets bytes pass", "hello\n", "welcome", host=B, port=9000, tls=False, more={"seconds": 1}),
     Case("a rule for bytes of one port opens no other", "hello\n", "closed", host=B, port=9001, tls=False, ways=("direct",)),
 ])
 Network.check_welcome = lambda self, case, answer, events, requests: self.assertIn(b"welcome\n", answer.data)
+
+
+class Public(BoundaryTest):
+    """Where every public host is allowed, credentials keep every check."""
+
+    policy = {"mode": "public", "credentials": POLICY["credentials"]}
+
+    def test_a_name_that_holds_a_secret_is_not_looked_up(self):
+        for credential in ("OTHER_KEY", "QUERY_KEY"):
+            value = self.world.secrets[credential]
+            for name in (f"{value}.example.org", f"{value.lower()}.example.org", f"{value[:20]}.{value[20:]}.example.org"):
+                for way in ("direct", "connect", "proxy"):
+                    payload = f"GET http://{name}/ HTTP/1.1\r\nHost: {name}\r\n\r\n" if way == "proxy" else get("/", host=name)
+                    self.attacker.ask(way=way, host=name, port=80, payload=payload, seconds=3)
+        asked = read_text(f"{self.world.directory}/names.log").lower().replace(".", "")
+        for credential in ("OTHER_KEY", "QUERY_KEY"):
+            self.assertNotIn(self.world.secrets[credential].lower(), asked)
+        events, _ = self.settle()
+        text = json.dumps(events).lower().replace(".", "")
+        for credential in ("OTHER_KEY", "QUERY_KEY"):
+            self.assertNotIn(self.world.secrets[credential].lower(), text, "a secret is in the audit log")
+
+
+add_cases(Public, [
+    Case("S01", get("/x", AUTH), "swap"),
+    Case("D01 a stranger over TLS gets the stub and nothing else", get("/echo", AUTH, host=E), "pass", host=E, holds="{S}"),
+    Case("D01 a stranger over a plain line", get("/x", AUTH, host=E), "block", host=E, tls=False,
+         code="credential_endpoint_mismatch", ways=("direct", "connect", "proxy")),
+    Case("D04 the stranger's address, Host of A", get("/x", AUTH), "block", host=HOSTS[E], tls=False, code="host_mismatch",
+         ways=("direct", "connect")),
+    Case("D05 the stranger's address, server name of A", get("/x", AUTH), "block", host=HOSTS[E], code="sni_host_mismatch",
+         more={"server_name": A}),
+    Case("D05 the address of A, server name of A", get("/x", AUTH), "block", host=HOSTS[A], code="sni_host_mismatch",
+         more={"server_name": A}),
+    Case("D11 the address of A without a name", get("/echo", AUTH), "pass", host=HOSTS[A], holds="{S}",
+         more={"server_name": "", "verify": False}),
+    Case("D24 a name that leads to a stranger", get("/x", AUTH, host="alias.example.net"), "block", host="alias.example.net",
+         tls=False, ways=("direct", "connect", "proxy"), code="credential_endpoint_mismatch"),
+    *[Case(f"N09 {address}", get("/x", host=address), "block", host=address, tls=False, ways=("direct", "connect"))
+      for address in ("169.254.169.254", "100.100.100.200", "168.63.129.16", "10.1.2.3", "192.168.1.1", "198.41.0.1")],
+    Case("N09 a name for metadata", get("/x", host="metadata.example.net"), "block", host="metadata.example.net", tls=False,
+         ways=("direct", "connect", "proxy")),
+])
 
 
 class Changes(BoundaryTest):

@@ -227,6 +227,43 @@ def body_case(name, build, code=UNDECLARED, host=A, fields=(), **more):
     return Case(name, "", "block", host=host, code=code, build=(build, fields), **more)
 
 
+class Basic(BoundaryTest):
+    """The credential inside another encoding, and bound to a path."""
+
+    def attack(self, case, way):
+        build, _ = case.build
+        path = case.payload or "/whole-head"
+        filled = dataclasses.replace(case, payload=get(path, build(self.stubs["BASIC_KEY"].encode()), host=case.host))
+        super().attack(filled, way)
+
+
+def basic_case(name, word, expect="block", path="", **more):
+    return Case(name, path, expect, host="basic.example.com", credential="BASIC_KEY", build=(word, ()), **more)
+
+
+def encoded(word):
+    return lambda stub: "Authorization: Basic " + base64.b64encode(word(stub)).decode()
+
+
+add_cases(Basic, [
+    basic_case("S03 a user and the stub", encoded(lambda s: b"agent:" + s), "scrub"),
+    basic_case("S03 no user", encoded(lambda s: b":" + s), "scrub"),
+    basic_case("S03 a long user", encoded(lambda s: b"a" * 200 + b":" + s), "scrub"),
+    basic_case("S03 lower case", lambda s: "authorization: basic " + base64.b64encode(b"u:" + s).decode(), "scrub"),
+    basic_case("S03 without padding", lambda s: "Authorization: Basic " + base64.b64encode(b"us:" + s).decode().rstrip("=")),
+    basic_case("S03 two spaces", lambda s: "Authorization: Basic  " + base64.b64encode(b"u:" + s).decode()),
+    basic_case("S03 in the user's place", encoded(lambda s: s + b":x")),
+    basic_case("S03 with something behind", encoded(lambda s: b"u:" + s + b"x")),
+    basic_case("S03 twice", encoded(lambda s: b"u:" + s + s)),
+    basic_case("S03 not encoded", lambda s: "Authorization: Basic u:" + s.decode()),
+    basic_case("S03 the stub as user as well", encoded(lambda s: s + b":" + s)),
+    basic_case("T04 bearer on the path it is bound to", lambda s: "Authorization: Bearer " + s.decode(), "swap", "/v1/x"),
+    *[basic_case(f"T04 bearer on {name}", lambda s: "Authorization: Bearer " + s.decode(), "block", path) for name, path in {
+        "another path": "/v2/x", "a path that climbs": "/v1/../v2/x", "an escaped climb": "/v1/%2e%2e/v2", "two slashes": "/v1//../v2",
+        "an escaped slash": "/v1/..%2fv2", "a backslash": "/v1/..\\v2", "a parameter": "/v1/..;/v2", "a prefix": "/v1x"}.items()],
+])
+
+
 class Bodies(BoundaryTest):
     def attack(self, case, way):
         build, fields = case.build
@@ -237,8 +274,8 @@ class Bodies(BoundaryTest):
             lines.append(AUTH)
         if not any(line.startswith("Transfer-Encoding") for line in fields):
             lines.append(f"Content-Length: {len(body)}")
-        case.payload = "\r\n".join(lines) + "\r\n\r\n" + body.decode("latin-1")
-        super().attack(case, way)
+        payload = "\r\n".join(lines) + "\r\n\r\n" + body.decode("latin-1")
+        super().attack(dataclasses.replace(case, payload=payload), way)
 
 
 def multipart(stub, header=b"", name=b"a.txt"):

@@ -29,6 +29,7 @@ HOSTS = {
     "other.example.com": "93.184.216.30",  # bound to another credential
     "query.example.com": "93.184.216.31",
     "path.example.com": "93.184.216.32",
+    "basic.example.com": "93.184.216.33",
     "plain.example.net": "93.184.216.34",  # allowed, bound to nothing, passed through unread
     "seen.example.net": "93.184.216.35",  # allowed, bound to nothing, looked into
     "attacker.example.org": "45.33.32.156",  # not allowed
@@ -95,6 +96,9 @@ def raw_deflate(data):
 
 CODINGS = {
     "gzip": gzip.compress,
+    "GZIP": gzip.compress,
+    "x-gzip": gzip.compress,
+    "gzip-twice": lambda data: gzip.compress(b"first\n") + gzip.compress(data),
     "deflate": zlib.compress,
     "raw-deflate": raw_deflate,
     "br": brotli,
@@ -283,7 +287,7 @@ class Conversation:
         """The head of the request, in a coding if asked."""
         text = self.head + b"\n\n" + body
         if coding := words.get("coding"):
-            label = words.get("label", coding).replace("raw-", "")
+            label = words.get("label", coding).replace("raw-", "").replace("-twice", "")
             return self.answer(CODINGS[coding](text), fields=[("Content-Encoding", label)])
         if encoding := words.get("encoding"):
             return self.answer(b"start " + ENCODINGS[encoding](self.secret) + b" end")
@@ -343,6 +347,10 @@ class Conversation:
     def answer_half(self, words, body):
         """All but the end of the secret: no promise is broken by what is no secret."""
         return self.answer(b"start " + self.secret[:-8])
+
+    def answer_whole_head(self, words, body):
+        """As a host shows what it got: the field itself, not the value in it."""
+        return self.answer(self.head)
 
     def answer_part(self, words, body):
         return self.answer(self.secret, status="206 Partial Content", fields=[("Content-Range", "bytes 0-39/40")])

@@ -30,6 +30,7 @@ POLICY = {
     "allow": [
         {"host": "api.github.com", "ports": [443, 80, 8443]}, {"host": "github.com"}, {"host": "uploads.github.com"},
         {"host": "other.example.com"}, {"host": "query.example.com"}, {"host": "path.example.com"},
+        {"host": "basic.example.com"},
         {"host": "*.bad.example.com"},
         {"host": "plain.example.net"}, {"host": "plain.example.net", "ports": [9000], "tcp": True},
         {"host": "seen.example.net", "inspect": True},
@@ -37,13 +38,14 @@ POLICY = {
         {"host": "this-machine.example.net"}, {"host": "mixed.example.net"}, {"host": "alias.example.net"},
         {"host": "nowhere.example.net"},
     ],
-    "credentials": ["GITHUB_TOKEN", "OTHER_KEY", "QUERY_KEY", "PATH_KEY", "BAD_HOSTS_KEY"],
+    "credentials": ["GITHUB_TOKEN", "OTHER_KEY", "QUERY_KEY", "PATH_KEY", "BASIC_KEY", "BAD_HOSTS_KEY"],
 }
 BINDINGS = {
     "GITHUB_TOKEN": ["--preset", "github"],
     "OTHER_KEY": ["--bind", "host=other.example.com,header=X-Api-Key,format={}"],
     "QUERY_KEY": ["--bind", "host=query.example.com,query=key"],
     "PATH_KEY": ["--bind", "host=path.example.com,position=path"],
+    "BASIC_KEY": ["--bind", "host=basic.example.com,format=Basic *:{}", "--bind", "host=basic.example.com,path=/v1/**"],
     "BAD_HOSTS_KEY": ["--bind", "host=*.bad.example.com"],
 }
 
