@@ -45,6 +45,14 @@ class AttachedSandbox {
   // The name of the credential whose stub was found in the set that stubs() returned last.
   const std::string& stub_owner(std::uint32_t needle) const { return stub_owners_.at(needle); }
 
+  // True when it has sent more than its policy gives it.
+  bool has_spent_bytes() const {
+    return policy->limits().bytes_out != 0 && traffic.bytes_out > policy->limits().bytes_out;
+  }
+  bool has_spent_requests() const {
+    return policy->limits().requests != 0 && traffic.requests > policy->limits().requests;
+  }
+
   const std::uint64_t key;
   const std::string id;
   std::shared_ptr<const Policy> policy;

@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::string_view kWithheld = "withheld";
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+}
 
 bool contains_ignoring_case(std::string_view text, std::string_view part) {
   return !std::ranges::search(text, part, {}, lower, lower).empty();
@@ -29,11 +31,11 @@ std::string for_the_record(const Boundary& boundary, AttachedSandbox& sandbox,
     if (set != nullptr) sets.push_back(set);
   if (!sets.empty() && scan::scan_text(sets, text)) return std::string(kWithheld);
   const auto name = HostName::parse(text);
-  const bool told = name && (tells_secret(boundary, *name) ||
-                             std::ranges::any_of(sandbox.grants(boundary.vault),
-                                                 [&](const Grant& grant) {
-                                                   return contains_ignoring_case(text, grant.stub);
-                                                 }));
+  const bool told =
+      name && (tells_secret(boundary, *name) ||
+               std::ranges::any_of(sandbox.grants(boundary.vault), [&](const Grant& grant) {
+                 return contains_ignoring_case(text, grant.stub);
+               }));
   return std::string(told ? kWithheld : text);
 }
 

@@ -116,7 +116,8 @@ Task<> Flow::serve_connect_request() {
         co_return;
       break;
     }
-    if (co_await watch_->readable(deadline) == linux::Wait::kTimeout || watch_->hung_up()) co_return;
+    if (co_await watch_->readable(deadline) == linux::Wait::kTimeout || watch_->hung_up())
+      co_return;
   }
   const std::size_t colon = head.target.rfind(':');
   const auto port = parse_decimal(head.target.substr(std::min(colon, head.target.size() - 1) + 1));
@@ -134,8 +135,7 @@ Task<> Flow::serve_connect_request() {
       hold_ = sandbox_->names.hold(*name, boundary_.loop.now());
     }
   }
-  if (!decision.allowed())
-    co_return co_await refuse_connect(origin, refusal_of(decision, origin));
+  if (!decision.allowed()) co_return co_await refuse_connect(origin, refusal_of(decision, origin));
   constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
   if (send(socket_.get(), kEstablished.data(), kEstablished.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(kEstablished.size()))
@@ -217,13 +217,15 @@ Task<> Flow::carry_tls(Origin origin, http::ClientHello hello) {
 Task<> Flow::end_tls(Origin origin, http::ClientHello hello) {
   std::vector<std::string> offered;
   for (const char* protocol : {"http/1.1"})
-    if (hello.protocols.empty() || std::ranges::find(hello.protocols, protocol) != hello.protocols.end())
+    if (hello.protocols.empty() ||
+        std::ranges::find(hello.protocols, protocol) != hello.protocols.end())
       offered.emplace_back(protocol);
   // The host chooses first, so that the client gets exactly what the host speaks.
   auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, offered);
   auto identity = boundary_.leaves.find_or_sign(to_text(origin.host));
   if (!identity) co_return;
-  const std::string protocol = upstream && !upstream->protocol.empty() ? upstream->protocol : "http/1.1";
+  const std::string protocol =
+      upstream && !upstream->protocol.empty() ? upstream->protocol : "http/1.1";
   watch_.reset();
   auto client = co_await http::accept_tls(
       boundary_.loop, std::move(socket_),
@@ -268,6 +270,9 @@ http::Refuser Flow::refuser_for(std::optional<Origin> origin) {
 }
 
 Task<> Flow::pass_through(Origin origin, std::string_view protocol) {
+  ++sandbox_->traffic.requests;  // how many are in it nobody can tell
+  if (sandbox_->has_spent_requests() || sandbox_->has_spent_bytes())
+    co_return co_await refuse(origin, budget_spent());
   auto upstream = co_await dial_upstream(boundary_, sandbox_, origin);
   if (!upstream) co_return co_await refuse(origin, upstream.error());
   auto outside = http::create_plain_transport(boundary_.loop, std::move(*upstream));
@@ -275,9 +280,13 @@ Task<> Flow::pass_through(Origin origin, std::string_view protocol) {
   if (!outside || !inside) co_return;
   // At its beginning: one that never ends by itself is on record, too.
   record(origin, audit::Verdict::kAllow, protocol, "", "");
-  SplicedBytes bytes;
-  co_await splice(boundary_.loop, **inside, **outside, bytes, kIdleTime);
-  sandbox_->traffic.bytes_out += bytes.out;
+  const auto may_send = [&](std::size_t bytes) {
+    sandbox_->traffic.bytes_out += bytes;
+    if (sandbox_->has_spent_bytes())
+      record(origin, audit::Verdict::kCut, protocol, budget_spent().code, "");
+    return !sandbox_->has_spent_bytes();
+  };
+  co_await splice(boundary_.loop, **inside, **outside, may_send, kIdleTime);
 }
 
 // A client that speaks HTTP learns why; any other is cut off.
@@ -294,15 +303,13 @@ Task<> Flow::refuse(Origin origin, Refusal refusal) {
     const auto identity = boundary_.leaves.find_or_sign(name ? name->text() : to_text(origin.host));
     if (identity) {
       watch_.reset();
-      const bool offers =
-          std::ranges::find(hello->protocols, "http/1.1") != hello->protocols.end();
-      auto client = co_await http::accept_tls(
-          boundary_.loop, std::move(socket_),
-          http::TlsAccept{.context = boundary_.server_tls,
-                          .identity = *identity,
-                          .first_bytes = {},
-                          .protocol = offers ? "http/1.1" : ""},
-          boundary_.loop.now() + kHandshakeTime);
+      const bool offers = std::ranges::find(hello->protocols, "http/1.1") != hello->protocols.end();
+      auto client = co_await http::accept_tls(boundary_.loop, std::move(socket_),
+                                              http::TlsAccept{.context = boundary_.server_tls,
+                                                              .identity = *identity,
+                                                              .first_bytes = {},
+                                                              .protocol = offers ? "http/1.1" : ""},
+                                              boundary_.loop.now() + kHandshakeTime);
       if (client) co_return co_await answer_refused(std::move(*client), origin, refusal);
     }
   } else if (std::holds_alternative<PlainHttp>(*greeting)) {
@@ -331,19 +338,19 @@ Result<std::unique_ptr<http::Transport>> Flow::take_socket() {
 
 void Flow::record(const Origin& origin, audit::Verdict verdict, std::string_view protocol,
                   std::string_view code, std::string_view rule) {
-  const auto recorded = boundary_.audit.append({.verdict = verdict,
-                                                .sandbox = sandbox_->id,
-                                                .session = {},
-                                                .code = std::string(code),
-                                                .rule = std::string(rule),
-                                                .method = {},
-                                                .host = for_the_record(boundary_, *sandbox_,
-                                                                       to_text(origin.host)),
-                                                .port = origin.port,
-                                                .protocol = std::string(protocol),
-                                                .path = {},
-                                                .credentials = {},
-                                                .request_id = {}});
+  const auto recorded =
+      boundary_.audit.append({.verdict = verdict,
+                              .sandbox = sandbox_->id,
+                              .session = {},
+                              .code = std::string(code),
+                              .rule = std::string(rule),
+                              .method = {},
+                              .host = for_the_record(boundary_, *sandbox_, to_text(origin.host)),
+                              .port = origin.port,
+                              .protocol = std::string(protocol),
+                              .path = {},
+                              .credentials = {},
+                              .request_id = {}});
   if (!recorded) LOG_ERROR("a decision is not in the audit log", {"error", recorded.error()});
 }
 

@@ -78,9 +78,9 @@ Task<> Relay::handle(http::Exchange& exchange) {
   unfinished.set_finished();
   if (!refusal) {
     record(request,
-           request.scrubbed                      ? audit::Verdict::kScrub
+           request.scrubbed                     ? audit::Verdict::kScrub
            : request.judged.credentials.empty() ? audit::Verdict::kAllow
-                                                 : audit::Verdict::kSwap,
+                                                : audit::Verdict::kSwap,
            "", request.judged.rule);
     co_return;
   }
@@ -139,7 +139,7 @@ std::expected<Origin, Refusal> Relay::origin_of(const http::RequestHead& head) c
 
 Task<std::optional<Refusal>> Relay::prepare_body(Case& request) {
   const http::RequestHead& head = request.exchange.request();
-  auto body = RequestBody::open(request.exchange, request.judged);
+  auto body = RequestBody::open(request.exchange, request.judged, *sandbox_);
   if (!body) co_return body.error();
   request.body.emplace(std::move(*body));
   if (head.framing == http::BodyFraming::kNone) co_return std::nullopt;
@@ -158,6 +158,7 @@ Task<std::optional<Refusal>> Relay::prepare_body(Case& request) {
 Refusal Relay::body_refusal(const Case& request, const Error& error) const {
   if (request.body->finding())
     return found_in(*sandbox_, boundary_, *request.body->finding(), request.origin, "body");
+  if (request.body->is_over_budget()) return budget_spent();
   if (request.body->is_undecodable())
     return {.code = "undecodable_body",
             .reason = "the body is not what its Content-Encoding says",
@@ -190,10 +191,8 @@ Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
   auto answer = co_await upstream.client->send(std::move(request.judged.request));
   // Judged under rules that are no more: the answer is not delivered under new ones.
   if (answer && !upstream.still_holds()) co_return changed;
-  sandbox_->traffic.bytes_out += request.body->bytes();
   if (answer) co_return co_await deliver(request, std::move(*answer));
-  if (request.body->finding() || request.body->is_undecodable())
-    co_return body_refusal(request, answer.error());
+  if (request.body->must_stop()) co_return body_refusal(request, answer.error());
   if (upstream.refusal) co_return *upstream.refusal;
   co_return cut_short("upstream_failed", "the host did not answer properly");
 }
@@ -227,8 +226,8 @@ Relay::Upstream& Relay::upstream_for(const Origin& origin) {
   if (const auto found = upstreams_.find(name); found != upstreams_.end()) return found->second;
   if (upstreams_.size() >= kUpstreamsMax) upstreams_.clear();
   Upstream& upstream = upstreams_.try_emplace(name, origin).first->second;
-  const auto connect =
-      [this, &upstream](TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {
+  const auto connect = [this,
+                        &upstream](TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {
     if (upstream.ready != nullptr) co_return std::move(upstream.ready);
     auto made = co_await connect_upstream(boundary_, sandbox_, upstream.origin, {"http/1.1"});
     // The last look before the first byte.
@@ -247,21 +246,21 @@ Relay::Upstream& Relay::upstream_for(const Origin& origin) {
 void Relay::record(const Case& request, audit::Verdict verdict, std::string_view code,
                    std::string_view rule) {
   const http::RequestHead& head = request.exchange.request();
-  const auto recorded =
-      boundary_.audit.append({.verdict = verdict,
-                              .sandbox = sandbox_->id,
-                              .session = {},
-                              .code = std::string(code),
-                              .rule = std::string(rule),
-                              .method = for_the_record(boundary_, *sandbox_, head.method),
-                              .host = for_the_record(boundary_, *sandbox_, to_text(request.origin.host)),
-                              .port = request.origin.port,
-                              .protocol = protocol_,
-                              .path = for_the_record(boundary_, *sandbox_, head.path()),
-                              .credentials = request.judged.credentials,
-                              .bytes_in = request.body ? request.body->bytes() : 0,
-                              .bytes_out = request.bytes_back,
-                              .request_id = request.id});
+  const auto recorded = boundary_.audit.append(
+      {.verdict = verdict,
+       .sandbox = sandbox_->id,
+       .session = {},
+       .code = std::string(code),
+       .rule = std::string(rule),
+       .method = for_the_record(boundary_, *sandbox_, head.method),
+       .host = for_the_record(boundary_, *sandbox_, to_text(request.origin.host)),
+       .port = request.origin.port,
+       .protocol = protocol_,
+       .path = for_the_record(boundary_, *sandbox_, head.path()),
+       .credentials = request.judged.credentials,
+       .bytes_in = request.body ? request.body->bytes() : 0,
+       .bytes_out = request.bytes_back,
+       .request_id = request.id});
   if (!recorded) LOG_ERROR("a decision is not in the audit log", {"error", recorded.error()});
 }
 

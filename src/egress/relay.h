@@ -29,7 +29,7 @@ class Relay {
   struct Upstream {
     Origin origin;
     std::unique_ptr<http::Transport> ready;
-    std::optional<Refusal> refusal;    // why the last connection could not be made
+    std::optional<Refusal> refusal;     // why the last connection could not be made
     std::function<bool()> still_holds;  // what was judged, for the request at hand
     std::unique_ptr<http::Client> client;
   };

@@ -13,7 +13,7 @@ struct Direction {
   linux::Loop& loop;
   http::Transport& from;
   http::Transport& to;
-  std::uint64_t& count;
+  std::function<bool(std::size_t)> may_pass;
   TimePoint& used;  // of both directions
   Duration idle_max;
 };
@@ -22,8 +22,7 @@ Task<> carry(Direction way, linux::Event& broken) {
   std::vector<char> buffer(kPieceBytes);
   for (;;) {
     const auto got = co_await http::read_some(way.from, buffer, way.used + way.idle_max);
-    if (!got && got.error().code == ErrorCode::kTimeout &&
-        way.loop.now() < way.used + way.idle_max)
+    if (!got && got.error().code == ErrorCode::kTimeout && way.loop.now() < way.used + way.idle_max)
       continue;  // the other direction was busy meanwhile
     if (!got) break;
     if (*got == 0) {
@@ -31,7 +30,7 @@ Task<> carry(Direction way, linux::Event& broken) {
       co_return;
     }
     way.used = way.loop.now();
-    way.count += *got;
+    if (!way.may_pass(*got)) break;
     iovec piece{.iov_base = buffer.data(), .iov_len = *got};
     if (!co_await http::write_all(way.to, {&piece, 1}, kStall)) break;
   }
@@ -46,13 +45,14 @@ Task<> set_when_empty(linux::TaskGroup& group, linux::Event& over) {
 }  // namespace
 
 Task<> splice(linux::Loop& loop, http::Transport& inside, http::Transport& outside,
-              SplicedBytes& bytes, Duration idle_max) {
+              std::function<bool(std::size_t)> may_send, Duration idle_max) {
   TimePoint used = loop.now();
   linux::Event over(loop);
   linux::TaskGroup directions(loop);
   linux::TaskGroup end(loop);
-  directions.spawn(carry({loop, inside, outside, bytes.out, used, idle_max}, over));
-  directions.spawn(carry({loop, outside, inside, bytes.in, used, idle_max}, over));
+  const auto always = [](std::size_t) { return true; };
+  directions.spawn(carry({loop, inside, outside, std::move(may_send), used, idle_max}, over));
+  directions.spawn(carry({loop, outside, inside, always, used, idle_max}, over));
   end.spawn(set_when_empty(directions, over));
   co_await over.wait(kNever);
 }

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <memory>
+#include <functional>
 
 #include "pons/base/task.h"
 #include "pons/http/transport.h"
@@ -9,14 +8,10 @@
 
 namespace pons::egress {
 
-struct SplicedBytes {
-  std::uint64_t out = 0;
-  std::uint64_t in = 0;
-};
-
 // Carries bytes both ways, as they are, until both sides have ended or one has failed. Either side
-// may end its own direction first. Counts while it runs.
+// may end its own direction first. `may_send` is asked about each piece before it leaves; its no
+// ends everything.
 Task<> splice(linux::Loop& loop, http::Transport& inside, http::Transport& outside,
-              SplicedBytes& bytes, Duration idle_max);
+              std::function<bool(std::size_t)> may_send, Duration idle_max);
 
 }  // namespace pons::egress

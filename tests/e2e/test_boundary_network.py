@@ -143,6 +143,42 @@ add_cases(Public, [
 ])
 
 
+class Budgets(BoundaryTest):
+    """What a sandbox may send in its life is counted on every way, while it is sent."""
+
+    policy = {**POLICY, "limits": {"bytes_out": 300_000, "requests": 40}}
+
+    def spend(self, line):
+        sandbox = self.world.sandbox("spender")
+        self.addCleanup(sandbox.destroy)
+        job = sandbox.run(line)
+        return sandbox, job
+
+    def arrived(self, host):
+        with open(self.world.internet.received_by(host)[0], "rb") as file:
+            return len(file.read())
+
+    def test_a_large_body_ends_where_the_budget_does(self):
+        for host in (A, B):
+            with self.subTest(host):
+                sandbox, job = self.spend(f"head -c 3000000 /dev/zero | curl -sS -o /dev/null -w '%{{http_code}}' -T - https://{host}/sink")
+                self.assertNotEqual(job.text, "200", job)
+                self.assertLess(self.arrived(host), 400_000)
+                job = sandbox.run(f"curl -sS https://{host}/x")
+                self.assertEqual(json.loads(job.text)["code"], "budget_spent", job)
+                self.doCleanups()
+        self.settle()
+
+    def test_requests_are_counted_on_every_way(self):
+        for host in (A, B):
+            with self.subTest(host):
+                sandbox, job = self.spend(f"for i in $(seq 40); do curl -sS -o /dev/null -w '%{{http_code}}\n' https://{host}/x; done")
+                self.assertEqual(job.text.split(), ["200"] * 40)
+                self.assertEqual(json.loads(sandbox.run(f"curl -sS https://{host}/x").text)["code"], "budget_spent")
+                self.doCleanups()
+        self.settle()
+
+
 class Changes(BoundaryTest):
     """Rules and credentials that change while requests are under way."""
 

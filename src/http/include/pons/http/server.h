@@ -30,7 +30,8 @@ struct ServerLimits {
 // Answers one exchange. May throw only what libraries throw; that becomes a 500.
 using Handler = std::function<Task<>(Exchange&)>;
 
-// The answer to what is no request, or arrives too slowly to become one; the connection ends with it.
+// The answer to what is no request, or arrives too slowly to become one; the connection ends with
+// it.
 using Refuser = std::function<Response(int status, std::string_view reason)>;
 
 // Serves connections on one loop. At the connection limit, the connection that has been idle
