@@ -28,7 +28,7 @@ inline constexpr const char* kHostBundlePath = "/etc/ssl/certs/ca-certificates.c
 
 // Where the files above lie in a sandbox.
 inline constexpr const char* kTrustBundlePath = "/etc/ssl/certs/ca-certificates.crt";
-inline constexpr const char* kTrustAuthorityPath = "/usr/local/share/ca-certificates/pons.crt";
+inline constexpr const char* kTrustAuthorityPath = "/etc/ssl/certs/pons.pem";
 inline constexpr const char* kTrustJavaPath = "/etc/ssl/certs/java/cacerts";
 
 // The same input gives the same bytes, so the layer can be named by its content. A host without a
