@@ -199,6 +199,11 @@ inline Task<> echo(Exchange& exchange) {
                             std::string(exchange.request().target) + " " + *body});
 }
 
+// Neither reads nor answers.
+inline Task<> ignore(Exchange& exchange) {
+  co_await exchange.loop().sleep_until(kNever);
+}
+
 inline Task<Result<std::string>> read_all(Http2Response& response) {
   std::string body;
   for (;;) {

@@ -37,6 +37,7 @@ void Http2FrameTracker::begin_frame() {
     in_block_ = true;
     ++blocks_;
   }
+  if (type == kPushPromise) has_push_ = true;
   const bool is_part = type == kHeaders || type == kPushPromise || type == kContinuation;
   ends_block_ = is_part && (head_[4] & kEndHeaders) != 0;
 }

@@ -15,6 +15,7 @@ class Http2FrameTracker {
   void follow(std::string_view bytes);
   bool is_in_block() const { return in_block_; }
   std::uint64_t blocks() const { return blocks_; }  // begun so far
+  bool has_push() const { return has_push_; }       // a PUSH_PROMISE was among the frames
 
  private:
   void begin_frame();
@@ -26,6 +27,7 @@ class Http2FrameTracker {
   bool in_block_ = false;
   bool ends_block_ = false;  // with the frame at hand
   std::uint64_t blocks_ = 0;
+  bool has_push_ = false;
 };
 
 }  // namespace pons::http

@@ -17,7 +17,8 @@ constexpr std::size_t kOutputBytes = 64 * 1024;
 constexpr std::size_t kQueuedFramesMax = 400;
 constexpr std::size_t kQueuedAcksMax = 200;
 constexpr std::size_t kContinuationsMax = 8;
-constexpr std::size_t kTurnBytes = 256 * 1024;  // then the others have a turn
+constexpr std::size_t kTurnBytes = 256 * 1024;                // then the others have a turn
+constexpr Duration kLastWordsTime = std::chrono::seconds(2);  // to send why it ends
 constexpr int kInterimAnswersMax = 20;
 
 std::string_view view(const std::uint8_t* bytes, std::size_t size) {
@@ -194,6 +195,7 @@ Task<> Http2Session::run() {
   } else {
     transport_->shut_down_writing();
   }
+  transport_.reset();
 }
 
 void Http2Session::end() {
@@ -231,14 +233,16 @@ Task<> Http2Session::read_all() {
     if (!got && got.error().code == ErrorCode::kTimeout) {
       if (next_deadline() > loop_.now()) continue;
       end_by_us(tracker_.is_in_block() ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_NO_ERROR);
-      co_return;
+      break;
     }
     if (!got || *got == 0) co_return over_.set();
-    if (!feed({buffer.get(), *got})) co_return;
+    feed({buffer.get(), *got});
     if ((turn_bytes += *got) < kTurnBytes) continue;
     turn_bytes = 0;
     co_await loop_.next_round();
   }
+  co_await over_.wait(loop_.now() + kLastWordsTime);
+  over_.set();
 }
 
 // A peer that makes answers and does not read them is not read either.
@@ -251,8 +255,7 @@ Task<bool> Http2Session::wait_for_output_room() {
   co_return true;
 }
 
-// False when nothing more is to be read.
-bool Http2Session::feed(std::string_view bytes) {
+void Http2Session::feed(std::string_view bytes) {
   const std::uint64_t blocks = tracker_.blocks();
   tracker_.follow(bytes);
   if (is_greeted_ && tracker_.blocks() != blocks)
@@ -264,10 +267,10 @@ bool Http2Session::feed(std::string_view bytes) {
   if (used < 0) {
     LOG_DEBUG("HTTP/2 peer refused", {"reason", nghttp2_strerror(static_cast<int>(used))});
     end_by_us(used == NGHTTP2_ERR_FLOODED ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR);
-    return false;
   }
+  // It was forbidden before there was a request. nghttp2 waits for the server to confirm that.
+  if (tracker_.has_push()) end_by_us(NGHTTP2_PROTOCOL_ERROR);
   output_wanted_.set();
-  return true;
 }
 
 void Http2Session::count_nuisance() {
@@ -334,8 +337,6 @@ void Http2Session::take_frame(const nghttp2_frame& frame) {
       break;
     case NGHTTP2_GOAWAY:
       is_going_away_ = true;
-      [[fallthrough]];
-    case NGHTTP2_PRIORITY:
       count_nuisance();
       break;
     default:
@@ -347,10 +348,9 @@ void Http2Session::take_headers(const nghttp2_frame& frame, Http2Stream& stream)
   const bool is_last = (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
   if (stream.head_done) {
     stream.take_trailers();
-    if (!are_trailers_legal(stream.trailers())) {
-      refuse(frame.hd.stream_id, NGHTTP2_PROTOCOL_ERROR);
-      return;
-    }
+    if (!are_trailers_legal(stream.trailers()))
+      return stream.fail(make_error(ErrorCode::kInvalid, "read trailers", "one is not legal there"),
+                         NGHTTP2_PROTOCOL_ERROR);
   } else if (side_ == Http2Side::kServer) {
     stream.take_head();
     ready_.push_back(streams_.at(frame.hd.stream_id));

@@ -60,7 +60,7 @@ class Http2Session {
   Task<> read_all();
   Task<> write_all_output();
   Task<bool> wait_for_output_room();
-  bool feed(std::string_view bytes);
+  void feed(std::string_view bytes);
   bool collect_output();
   TimePoint next_deadline() const;
   void count_nuisance();

@@ -139,9 +139,9 @@ void Http2Stream::reset(std::uint32_t code) {
   if (session_ != nullptr) session_->reset(id_, code);
 }
 
-void Http2Stream::fail(Error error) {
+void Http2Stream::fail(Error error, std::uint32_t code) {
   if (!error_) error_ = std::move(error);
-  reset(NGHTTP2_CANCEL);
+  reset(code);
   came.set();
   sent.set();
 }

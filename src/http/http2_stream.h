@@ -38,7 +38,7 @@ class Http2Stream {
   Task<Result<void>> drain();
   void reset(std::uint32_t code);
   // The same with the reason that later calls give.
-  void fail(Error error);
+  void fail(Error error, std::uint32_t code = NGHTTP2_CANCEL);
   // Whoever handled it takes no more.
   void abandon();
 
