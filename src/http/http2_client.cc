@@ -65,8 +65,8 @@ class Http2Call {
         co_return stream_->fail(
             make_error(ErrorCode::kInvalid, "send request", "the body has another length"));
       if (piece->empty()) break;
-      auto written = co_await stream_->write(*piece);
-      if (!written && !stream_->is_closed()) stream_->fail(std::move(written).error());
+      const auto written = co_await stream_->write(*piece);
+      if (!written && !stream_->is_closed()) stream_->fail(written.error());
       if (!written) co_return;
     }
     OwnedFields trailers = request_.trailers ? request_.trailers() : OwnedFields();

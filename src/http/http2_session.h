@@ -56,6 +56,9 @@ class Http2Session {
     void operator()(nghttp2_session* session) const { nghttp2_session_del(session); }
   };
 
+  using NativeSession = std::unique_ptr<nghttp2_session, Deleter>;
+
+  NativeSession create_native();
   void greet();
   Task<> read_all();
   Task<> write_all_output();
@@ -98,7 +101,7 @@ class Http2Session {
   linux::Event output_wanted_;
   linux::Event output_room_;
   linux::Event over_;
-  std::unique_ptr<nghttp2_session, Deleter> native_;
+  NativeSession native_;
 };
 
 }  // namespace pons::http
