@@ -66,7 +66,7 @@ class Http2AttackTest : public Http2Test {
     return fields;
   }
 
-  int handled_ = 0;
+  std::atomic<int> handled_ = 0;
 };
 
 TEST_F(Http2AttackTest, ProperRequestIsServed) {
@@ -132,7 +132,7 @@ TEST_F(Http2AttackTest, FieldsOfAnotherVersionNeverReachTheHandler) {
 }
 
 TEST_F(Http2AttackTest, LengthThatLiesNeverBecomesAWholeBody) {
-  int whole = 0;
+  std::atomic<int> whole = 0;
   handle_with([&](Exchange& exchange) -> Task<> {
     if ((co_await exchange.read_whole_body(1000)).has_value()) ++whole;
   });
@@ -153,7 +153,7 @@ TEST_F(Http2AttackTest, LengthThatLiesNeverBecomesAWholeBody) {
 }
 
 TEST_F(Http2AttackTest, TrailersAreCheckedLikeHeads) {
-  int whole = 0;
+  std::atomic<int> whole = 0;
   handle_with([&](Exchange& exchange) -> Task<> {
     if ((co_await exchange.read_whole_body(1000)).has_value()) ++whole;
     exchange.respond({});
@@ -247,7 +247,7 @@ TEST_F(Http2AttackTest, RapidResetsCloseTheConnection) {
 }
 
 TEST_F(Http2AttackTest, ResetStreamsStillCountUntilTheirHandlersEnd) {
-  int running = 0;
+  std::atomic<int> running = 0;
   handle_with(
       [&](Exchange& exchange) -> Task<> {
         ++running;

@@ -4,7 +4,7 @@
 
 #include <sys/socket.h>
 
-#include <initializer_list>
+#include <atomic>
 #include <list>
 #include <string>
 #include <string_view>

@@ -312,7 +312,7 @@ TEST_F(Http2Test, BodyPastTheLimitIsRefused) {
 }
 
 TEST_F(Http2Test, SourceThatFailsCutsTheRequestOff) {
-  bool whole = false;
+  std::atomic<bool> whole = false;
   handle_with([&](Exchange& exchange) -> Task<> {
     whole = (co_await exchange.read_whole_body(1000)).has_value();
     exchange.respond({});
