@@ -112,9 +112,9 @@ Result<void> check_environments(const config::LoadedConfig& loaded) {
   const auto packages = egress::read_package_hosts();
   for (const auto& [name, document] : loaded.config.environments)
     if (const auto compiled = egress::Policy::compile(document, 1, packages); !compiled)
-      return make_error(ErrorCode::kInvalid, "check environments",
-                        fmt::format("{}: environments.{}: {}", loaded.file, name,
-                                    compiled.error().message));
+      return make_error(
+          ErrorCode::kInvalid, "check environments",
+          fmt::format("{}: environments.{}: {}", loaded.file, name, compiled.error().message));
   return {};
 }
 

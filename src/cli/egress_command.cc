@@ -35,20 +35,20 @@ Result<int> list(const std::string& state_dir, const Common& common, const Words
     return fmt::format("{}", json.at(key).get<std::uint64_t>());
   };
   for (const Json& sandbox : answer.at("sandboxes"))
-    rows.push_back({sandbox.at("id").get<std::string>(), number(sandbox, "connections"),
-                    number(sandbox, "requests"), number(sandbox, "refused"),
-                    human_bytes(sandbox.at("bytes_out").get<std::uint64_t>()),
-                    fmt::format("{}", fmt::join(sandbox.at("credentials")
-                                                    .get<std::vector<std::string>>(),
-                                                " "))});
+    rows.push_back(
+        {sandbox.at("id").get<std::string>(), number(sandbox, "connections"),
+         number(sandbox, "requests"), number(sandbox, "refused"),
+         human_bytes(sandbox.at("bytes_out").get<std::uint64_t>()),
+         fmt::format("{}",
+                     fmt::join(sandbox.at("credentials").get<std::vector<std::string>>(), " "))});
   print_table(rows);
   return 0;
 }
 
 Result<int> explain_url(const std::string& state_dir, const Common& common, const Words& words) {
-  const Json answer = TRY(ask(
-      state_dir, "egress", "POST", "/explain",
-      dump_json({{"sandbox", words.sandbox}, {"url", words.url}, {"method", words.method}})));
+  const Json answer = TRY(
+      ask(state_dir, "egress", "POST", "/explain",
+          dump_json({{"sandbox", words.sandbox}, {"url", words.url}, {"method", words.method}})));
   const bool blocked = answer.at("verdict") == "block";
   if (common.json) {
     fmt::print("{}\n", dump_json(answer));
@@ -73,14 +73,14 @@ Result<int> set_policy(const std::string& state_dir, const Common& common, const
   constexpr std::size_t kPolicyBytesMax = 256 << 10;
   Json request = Json::object();
   if (words.network.starts_with('@')) {
-    request["policy"] =
-        TRY(parse_json(TRY(linux::read_file(words.network.substr(1), kPolicyBytesMax))));
+    const std::string text = TRY(linux::read_file(words.network.substr(1), kPolicyBytesMax));
+    request["policy"] = TRY(parse_json(text));
   } else {
     request["environment"] = words.network;
   }
-  const Json answer = TRY(ask(state_dir, "egress", "PUT",
-                              fmt::format("/sandboxes/{}/policy", words.sandbox),
-                              dump_json(request)));
+  const Json answer =
+      TRY(ask(state_dir, "egress", "PUT", fmt::format("/sandboxes/{}/policy", words.sandbox),
+              dump_json(request)));
   if (common.json)
     fmt::print("{}\n", dump_json(answer));
   else
@@ -137,9 +137,9 @@ void add_egress(CLI::App& app, Common& common, int& exit_code) {
       "\n"
       "EXIT STATUS\n  0 when it would be allowed, 1 when not.");
 
-  CLI::App* policy = add("policy", "Put a sandbox under another policy",
-                         "Takes effect at once: connections that were judged by the old one end.",
-                         set_policy);
+  CLI::App* policy =
+      add("policy", "Put a sandbox under another policy",
+          "Takes effect at once: connections that were judged by the old one end.", set_policy);
   policy->add_option("sandbox", words->sandbox, "Id of the sandbox")->required();
   policy->add_option("network", words->network, "An environment, or @FILE with a policy as JSON")
       ->required();

@@ -24,8 +24,8 @@ int run_up(const Common& common) {
   if (loaded->config.log.format == config::LogFormatChoice::kJson) log.format = LogFormat::kJson;
   configure_log(log);
   if (auto ran = supervisor::run_supervisor(
-          loaded->config,
-          {{"packages", dump_json(egress::to_json(egress::read_package_hosts()))}}); !ran) {
+          loaded->config, {{"packages", dump_json(egress::to_json(egress::read_package_hosts()))}});
+      !ran) {
     print_error(ran.error().describe());
     return 1;
   }

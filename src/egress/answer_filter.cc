@@ -10,7 +10,8 @@ namespace pons::egress {
 namespace {
 
 // Not for the sandbox: they would move it to another way out, or are about the connection.
-constexpr std::array kDropped = {"alt-svc", "date", "content-length", "content-type", "public-key-pins"};
+constexpr std::array kDropped = {"alt-svc", "date", "content-length", "content-type",
+                                 "public-key-pins"};
 
 bool is_dropped(std::string_view name) {
   return is_hop_field(name) || std::ranges::any_of(kDropped, [&](std::string_view dropped) {

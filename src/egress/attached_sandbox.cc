@@ -11,8 +11,7 @@ Result<std::shared_ptr<const scan::NeedleSet>> VaultNeedles::current() {
     if (credential->scrub == vault::Scrub::kOff) continue;
     for (const Secret* value : {&credential->value, &credential->previous}) {
       if (value->size() < scan::kNeedleBytesMin) continue;
-      needles.push_back(
-          {.id = static_cast<std::uint32_t>(owners.size()), .text = value->reveal()});
+      needles.push_back({.id = static_cast<std::uint32_t>(owners.size()), .text = value->reveal()});
       owners.push_back({credential, value->size()});
     }
   }

@@ -92,8 +92,8 @@ Result<std::map<std::string, std::string>> Attachments::attach(Request request,
   if (all_.contains(request.key))
     return make_error(ErrorCode::kConflict, "attach sandbox", "it is attached already");
   auto policy = TRY(compile(request.policy));
-  auto sandbox = std::make_shared<AttachedSandbox>(boundary_.loop, request.key, request.id,
-                                                   std::move(policy));
+  auto sandbox =
+      std::make_shared<AttachedSandbox>(boundary_.loop, request.key, request.id, std::move(policy));
   sandbox->listener = std::move(listener);
   sandbox->resolver = std::move(names);
   // A credential that is not there sets no variable: programs would take it for one that works.
@@ -140,9 +140,8 @@ void Attachments::keep_only(const std::set<std::uint64_t>& keys) {
 // ---- over restarts
 
 void Attachments::keep(const AttachedSandbox& sandbox, const PolicyChoice& choice) {
-  const auto record = write_record(dump_json({{"id", sandbox.id},
-                                              {"environment", choice.environment},
-                                              {"policy", choice.document}}));
+  const auto record = write_record(dump_json(
+      {{"id", sandbox.id}, {"environment", choice.environment}, {"policy", choice.document}}));
   if (!record) {
     LOG_ERROR("a sandbox will not be found again after a restart", {"error", record.error()});
     return;

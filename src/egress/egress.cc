@@ -114,20 +114,19 @@ Result<int> serve(roles::RoleStart start) {
   VaultNeedles secrets(*vault);
   const auto audit = TRY(audit::AuditLog::open("audit", kClock));
   Resolver resolver(loop, read_resolver_settings());
-  Boundary boundary{
-      .loop = loop,
-      .clock = kClock,
-      .vault = *vault,
-      .secrets = secrets,
-      .audit = *audit,
-      .resolver = resolver,
-      .leaves = *leaves,
-      .server_tls = TRY(http::TlsContext::create_server()),
-      .client_tls = TRY(http::TlsContext::create_client(
-          http::TlsTrust{.authority_file = {}, .forbidden = authority.own_pem()})),
-      .sessions = std::make_shared<http::TlsSessions>(kClock),
-      .gateway_channel = runtime->channel_to(Role::kGateway),
-      .tools_channel = runtime->channel_to(Role::kBrain)};
+  Boundary boundary{.loop = loop,
+                    .clock = kClock,
+                    .vault = *vault,
+                    .secrets = secrets,
+                    .audit = *audit,
+                    .resolver = resolver,
+                    .leaves = *leaves,
+                    .server_tls = TRY(http::TlsContext::create_server()),
+                    .client_tls = TRY(http::TlsContext::create_client(
+                        http::TlsTrust{.authority_file = {}, .forbidden = authority.own_pem()})),
+                    .sessions = std::make_shared<http::TlsSessions>(kClock),
+                    .gateway_channel = runtime->channel_to(Role::kGateway),
+                    .tools_channel = runtime->channel_to(Role::kBrain)};
   Attachments attachments(boundary, runtime->keeper(), TRY(read_packages(runtime->start())),
                           TRY(read_map(runtime->start(), "environments")));
   TRY_VOID(attachments.adopt());

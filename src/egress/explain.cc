@@ -69,22 +69,25 @@ Task<Result<Json>> explain_request(Boundary& boundary, std::shared_ptr<AttachedS
   const auto* name = std::get_if<HostName>(&origin.host);
   for (const Grant& grant : sandbox->grants(boundary.vault))
     if (name != nullptr && origin.tls &&
-        vault::find_binding(*grant.credential,
-                            {.host = name->text(),
-                             .port = origin.port,
-                             .method = method,
-                             .path = std::string_view(address.target)
-                                         .substr(0, address.target.find('?'))}) != nullptr)
+        vault::find_binding(
+            *grant.credential,
+            {.host = name->text(),
+             .port = origin.port,
+             .method = method,
+             .path = std::string_view(address.target).substr(0, address.target.find('?'))}) !=
+            nullptr)
       credentials.push_back(grant.credential->name);
-  const bool ended = is_bound(boundary, *sandbox, origin) ||
-                     policy.needs_inspection(origin.host, origin.port);
+  const bool ended =
+      is_bound(boundary, *sandbox, origin) || policy.needs_inspection(origin.host, origin.port);
   Json answer = {{"verdict", credentials.empty() ? "allow" : "swap"},
                  {"rule", decision.rule},
-                 {"tls", !origin.tls ? "none" : ended ? "looked into" : "passed through"},
+                 {"tls", !origin.tls ? "none"
+                         : ended     ? "looked into"
+                                     : "passed through"},
                  {"credentials", std::move(credentials)}};
   if (name != nullptr && !is_built_in(*name)) {
-    const auto host = co_await boundary.resolver.resolve(
-        *name, boundary.loop.now() + std::chrono::seconds(5));
+    const auto host =
+        co_await boundary.resolver.resolve(*name, boundary.loop.now() + std::chrono::seconds(5));
     if (!host) {
       answer["note"] = "its name cannot be resolved now";
     } else if (!pick_addresses(*host, policy, origin.host, origin.port).decision.allowed()) {

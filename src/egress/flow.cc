@@ -10,6 +10,7 @@
 #include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/egress/dns_responder.h"
+#include "pons/http/http2.h"
 #include "pons/http/server.h"
 #include "relay.h"
 #include "splice.h"
@@ -112,7 +113,8 @@ Task<> Flow::serve_connect_request() {
         co_return;
       break;
     }
-    if (co_await watch_->readable(deadline) == linux::Wait::kTimeout || watch_->hung_up()) co_return;
+    if (co_await watch_->readable(deadline) == linux::Wait::kTimeout || watch_->hung_up())
+      co_return;
   }
   const std::size_t colon = head.target.rfind(':');
   const auto port = parse_decimal(head.target.substr(std::min(colon, head.target.size() - 1) + 1));
@@ -137,8 +139,9 @@ Task<> Flow::serve_connect_request() {
       const http::Response response =
           to_response(refusal, to_text(origin.host), "req_" + random_text(20));
       std::string text = "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\n";
-      text += "X-Pons-Refused: " + refusal.code + "\r\nConnection: close\r\nContent-Length: " +
-              std::to_string(response.body.size()) + "\r\n\r\n" + response.body;
+      text += "X-Pons-Refused: " + refusal.code +
+              "\r\nConnection: close\r\nContent-Length: " + std::to_string(response.body.size()) +
+              "\r\n\r\n" + response.body;
       iovec span = http::to_iovec(text);
       (void)co_await http::write_all(**client, {&span, 1}, kGreetingTime);
       std::array<char, 512> scratch;
@@ -173,6 +176,7 @@ Task<> Flow::carry(Origin origin) {
   if (auto* hello = std::get_if<http::ClientHello>(&*greeting))
     co_return co_await carry_tls(origin, std::move(*hello));
   if (std::holds_alternative<PlainHttp>(*greeting)) co_return co_await carry_http(origin);
+  if (std::holds_alternative<PlainHttp2>(*greeting)) co_return co_await carry_http2(origin);
   record(origin, audit::Verdict::kDrop, "tcp", "unknown_protocol", "");
 }
 
@@ -207,14 +211,15 @@ Task<> Flow::carry_tls(Origin origin, http::ClientHello hello) {
 
 Task<> Flow::end_tls(Origin origin, http::ClientHello hello) {
   std::vector<std::string> offered;
-  for (const char* protocol : {"http/1.1"})
-    if (hello.protocols.empty() || std::ranges::find(hello.protocols, protocol) != hello.protocols.end())
+  for (const char* protocol : {"h2", "http/1.1"})
+    if (std::ranges::find(hello.protocols, protocol) != hello.protocols.end())
       offered.emplace_back(protocol);
   // The host chooses first, so that the client gets exactly what the host speaks.
   auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, offered);
   auto identity = boundary_.leaves.find_or_sign(to_text(origin.host));
   if (!identity) co_return;
-  const std::string protocol = upstream && !upstream->protocol.empty() ? upstream->protocol : "http/1.1";
+  const std::string protocol =
+      upstream && !upstream->protocol.empty() ? upstream->protocol : "http/1.1";
   watch_.reset();
   auto client = co_await http::accept_tls(
       boundary_.loop, std::move(socket_),
@@ -228,7 +233,7 @@ Task<> Flow::end_tls(Origin origin, http::ClientHello hello) {
     co_return;
   }
   if (!upstream) co_return co_await answer_refused(std::move(*client), origin, upstream.error());
-  co_await relay(std::move(*client), origin, std::move(upstream->transport));
+  co_await relay(std::move(*client), origin, std::move(upstream->transport), protocol == "h2");
 }
 
 Task<> Flow::carry_http(Origin origin) {
@@ -236,11 +241,33 @@ Task<> Flow::carry_http(Origin origin) {
   if (client) co_await relay(std::move(*client), origin, nullptr);
 }
 
+// Without TLS nothing can be agreed on: whoever begins like this knows that the host speaks it.
+Task<> Flow::carry_http2(Origin origin) {
+  auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, {});
+  auto client = take_socket();
+  if (upstream && client)
+    co_await relay(std::move(*client), origin, std::move(upstream->transport), true);
+}
+
 // ---- then
 
 Task<> Flow::relay(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
-                   std::unique_ptr<http::Transport> ready) {
-  Relay relay(boundary_, sandbox_, std::move(origin), std::move(ready));
+                   std::unique_ptr<http::Transport> ready, bool http2) {
+  const bool tls = origin && origin->tls;
+  Relay relay(boundary_, sandbox_, std::move(origin), std::move(ready),
+              http2 ? Relay::Version::kHttp2 : Relay::Version::kHttp1);
+  if (http2) {
+    http::Http2Limits limits;
+    limits.head = relay_limits().head;
+    limits.body_bytes = kBodyBytesMax;
+    limits.idle_time = relay_limits().idle_time;
+    limits.body_idle_time = relay_limits().body_idle_time;
+    limits.write_stall = relay_limits().write_stall;
+    co_return co_await http::serve_http2(
+        boundary_.loop, std::move(client), {.role = "sandbox"}, limits,
+        [&relay](http::Exchange& exchange) { return relay.handle(exchange); },
+        tls ? "https" : "http");
+  }
   http::Server server(boundary_.loop, relay_limits(),
                       [&relay](http::Exchange& exchange) { return relay.handle(exchange); });
   co_await server.serve_here(std::move(client), {.role = "sandbox"});
@@ -272,15 +299,13 @@ Task<> Flow::refuse(Origin origin, Refusal refusal) {
     const auto identity = boundary_.leaves.find_or_sign(name ? name->text() : to_text(origin.host));
     if (identity) {
       watch_.reset();
-      const bool offers =
-          std::ranges::find(hello->protocols, "http/1.1") != hello->protocols.end();
-      auto client = co_await http::accept_tls(
-          boundary_.loop, std::move(socket_),
-          http::TlsAccept{.context = boundary_.server_tls,
-                          .identity = *identity,
-                          .first_bytes = {},
-                          .protocol = offers ? "http/1.1" : ""},
-          boundary_.loop.now() + kHandshakeTime);
+      const bool offers = std::ranges::find(hello->protocols, "http/1.1") != hello->protocols.end();
+      auto client = co_await http::accept_tls(boundary_.loop, std::move(socket_),
+                                              http::TlsAccept{.context = boundary_.server_tls,
+                                                              .identity = *identity,
+                                                              .first_bytes = {},
+                                                              .protocol = offers ? "http/1.1" : ""},
+                                              boundary_.loop.now() + kHandshakeTime);
       if (client) co_return co_await answer_refused(std::move(*client), origin, refusal);
     }
   } else if (std::holds_alternative<PlainHttp>(*greeting)) {

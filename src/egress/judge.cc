@@ -16,11 +16,12 @@ namespace {
 // In the order of Judged::forbidden.
 constexpr std::uint32_t kSecretsSet = 0;
 
-// Where credentials travel whatever a binding says: a bound host takes ours there and nobody else's.
+// Where credentials travel whatever a binding says: a bound host takes ours there and nobody
+// else's.
 constexpr std::array kCredentialFields = {"authorization", "cookie", "x-api-key", "private-token",
                                           "x-auth-token"};
-constexpr std::array kCredentialParameters = {"access_token", "private_token", "api_key",
-                                              "apikey",       "job_token",     "oauth_token",
+constexpr std::array kCredentialParameters = {"access_token",   "private_token", "api_key",
+                                              "apikey",         "job_token",     "oauth_token",
                                               "x-amz-signature"};
 
 Refusal refuse(std::string code, std::string reason, std::string hint) {
@@ -36,13 +37,15 @@ Refusal malformed(std::string reason) {
 
 template <class Names>
 bool is_one_of(std::string_view name, const Names& names) {
-  return std::ranges::any_of(names, [&](std::string_view n) { return equal_ignoring_case(name, n); });
+  return std::ranges::any_of(names,
+                             [&](std::string_view n) { return equal_ignoring_case(name, n); });
 }
 
 // "name", "name:port", "[v6]:port": the same host and port as the connection's own.
 bool names_origin(std::string_view host, const Origin& origin) {
   const std::size_t colon = host.rfind(':');
-  const bool has_port = colon != std::string_view::npos && host.find(']', colon) == std::string_view::npos &&
+  const bool has_port = colon != std::string_view::npos &&
+                        host.find(']', colon) == std::string_view::npos &&
                         (host.front() == '[' || host.find(':') == colon);
   if (has_port) {
     const auto port = parse_decimal(host.substr(colon + 1));
@@ -55,9 +58,8 @@ bool names_origin(std::string_view host, const Origin& origin) {
 
 // A field that asks to drop another one could take out what a rule relies on.
 bool names_known_hops(std::string_view connection) {
-  constexpr std::array kKnown = {"close",  "keep-alive",     "upgrade",
-                                 "te",     "http2-settings", "proxy-connection",
-                                 "trailer"};
+  constexpr std::array kKnown = {"close",          "keep-alive",       "upgrade", "te",
+                                 "http2-settings", "proxy-connection", "trailer"};
   return std::ranges::all_of(split(connection, ','), [&](std::string_view token) {
     return trim(token).empty() || is_one_of(trim(token), kKnown);
   });
@@ -70,9 +72,9 @@ class RequestJudge {
       : boundary_(boundary), sandbox_(sandbox), origin_(origin), head_(head) {}
 
   std::expected<Judged, Refusal> run() {
-    for (const auto step : {&RequestJudge::check_shape, &RequestJudge::ask_policy,
-                            &RequestJudge::find_credentials, &RequestJudge::carry_target,
-                            &RequestJudge::carry_fields})
+    for (const auto step :
+         {&RequestJudge::check_shape, &RequestJudge::ask_policy, &RequestJudge::find_credentials,
+          &RequestJudge::carry_target, &RequestJudge::carry_fields})
       if (auto refusal = (this->*step)()) return std::unexpected(std::move(*refusal));
     return std::move(out_);
   }
@@ -98,9 +100,8 @@ class RequestJudge {
   Step ask_policy() {
     const Policy& policy = *sandbox_.policy;
     const PolicyLimits& limits = policy.limits();
-    const bool spent =
-        (limits.requests != 0 && sandbox_.traffic.requests >= limits.requests) ||
-        (limits.bytes_out != 0 && sandbox_.traffic.bytes_out >= limits.bytes_out);
+    const bool spent = (limits.requests != 0 && sandbox_.traffic.requests >= limits.requests) ||
+                       (limits.bytes_out != 0 && sandbox_.traffic.bytes_out >= limits.bytes_out);
     if (spent)
       return Refusal{.status = 429,
                      .code = "budget_spent",
@@ -121,7 +122,8 @@ class RequestJudge {
   Step find_credentials() {
     auto secrets = boundary_.secrets.current();
     auto stubs = sandbox_.stubs(boundary_.vault);
-    if (!secrets || !stubs) return refuse("vault_unavailable", "the vault cannot be used", "try later");
+    if (!secrets || !stubs)
+      return refuse("vault_unavailable", "the vault cannot be used", "try later");
     if (*secrets != nullptr) out_.forbidden.push_back(*secrets);
     if (*stubs != nullptr) out_.forbidden.push_back(*stubs);
     const auto* name = std::get_if<HostName>(&origin_.host);
@@ -130,10 +132,8 @@ class RequestJudge {
       if (vault::is_bound_to(*grant.credential, name->text(), origin_.port))
         bound_.push_back(std::move(grant));
     out_.bound = !bound_.empty();
-    target_ = {.host = name->text(),
-               .port = origin_.port,
-               .method = head_.method,
-               .path = head_.path()};
+    target_ = {
+        .host = name->text(), .port = origin_.port, .method = head_.method, .path = head_.path()};
     return {};
   }
 
@@ -166,7 +166,8 @@ class RequestJudge {
          split(std::string_view(out_.request.target).substr(question + 1), '&')) {
       const bool hit = pair == sent;
       if (!query.empty()) query += '&';
-      query += hit ? fmt::format("{}={}", binding.name, percent_encoded(grant.credential->value.reveal()))
+      query += hit ? fmt::format("{}={}", binding.name,
+                                 percent_encoded(grant.credential->value.reveal()))
                    : std::string(pair);
       if (!hit) rest.append("&").append(pair);
       if (hit) note_swap(grant);
@@ -197,9 +198,8 @@ class RequestJudge {
         continue;
       }
       const bool is_slot = out_.bound && is_credential_field(field.name);
-      if (is_slot && std::ranges::any_of(filled, [&](auto name) {
-            return equal_ignoring_case(name, field.name);
-          }))
+      if (is_slot && std::ranges::any_of(
+                         filled, [&](auto name) { return equal_ignoring_case(name, field.name); }))
         return refuse("duplicate_credential", "the credential's field stands twice in the request",
                       "send it once");
       if (auto swapped = swap_field(field)) {
@@ -293,12 +293,11 @@ class RequestJudge {
 }  // namespace
 
 bool is_hop_field(std::string_view name) {
-  constexpr std::array kHops = {"connection",        "keep-alive",          "proxy-authorization",
-                                "proxy-connection",  "proxy-authenticate",  "te",
-                                "trailer",           "transfer-encoding",   "upgrade",
-                                "http2-settings",    "host",                "expect",
-                                "content-length",    "forwarded",           "via",
-                                "x-real-ip",         "alt-used",            "early-data"};
+  constexpr std::array kHops = {
+      "connection", "keep-alive", "proxy-authorization", "proxy-connection", "proxy-authenticate",
+      "te",         "trailer",    "transfer-encoding",   "upgrade",          "http2-settings",
+      "host",       "expect",     "content-length",      "forwarded",        "via",
+      "x-real-ip",  "alt-used",   "early-data"};
   constexpr std::array kPrefixes = {"x-forwarded-", "x-pons-", "sec-websocket-"};
   if (is_one_of(name, kHops)) return true;
   return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) {
@@ -325,8 +324,8 @@ Refusal found_in(const AttachedSandbox& sandbox, const Boundary& boundary,
                   "a real secret is in this sandbox: rotate it, and use the stub");
   const auto credential = boundary.vault.load(sandbox.stub_owner(finding.id));
   const auto* name = std::get_if<HostName>(&origin.host);
-  const bool bound_here = credential && name != nullptr &&
-                          vault::is_bound_to(**credential, name->text(), origin.port);
+  const bool bound_here =
+      credential && name != nullptr && vault::is_bound_to(**credential, name->text(), origin.port);
   if (!bound_here)
     return refuse("credential_endpoint_mismatch",
                   fmt::format("{} is not for this host", sandbox.stub_owner(finding.id)),

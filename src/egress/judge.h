@@ -14,10 +14,10 @@ namespace pons::egress {
 // the places that are declared for them.
 struct Judged {
   http::ClientRequest request;
-  std::vector<std::string> credentials;  // whose secrets are in it
+  std::vector<std::string> credentials;                        // whose secrets are in it
   std::vector<std::shared_ptr<const vault::Credential>> used;  // the same, as they were then
-  bool bound = false;                    // the origin gets secrets: its answers are scrubbed
-  scan::NeedleSets forbidden;            // what its body must not hold
+  bool bound = false;          // the origin gets secrets: its answers are scrubbed
+  scan::NeedleSets forbidden;  // what its body must not hold
   std::string rule;
 };
 

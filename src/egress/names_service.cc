@@ -50,9 +50,8 @@ Task<> answer_names(Boundary& boundary, AttachedSandbox& sandbox) {
     }
     if (got < 0 && errno != EINTR && errno != ECONNREFUSED) co_return;
     if (got <= 0) continue;
-    const DnsOutcome outcome =
-        answer_dns({query.data(), static_cast<std::size_t>(got)}, *sandbox.policy, sandbox.names,
-                   boundary.loop.now());
+    const DnsOutcome outcome = answer_dns({query.data(), static_cast<std::size_t>(got)},
+                                          *sandbox.policy, sandbox.names, boundary.loop.now());
     record(boundary, sandbox, outcome);
     if (!outcome.reply.empty())
       sendto(sandbox.resolver.get(), outcome.reply.data(), outcome.reply.size(),

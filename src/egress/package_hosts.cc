@@ -136,10 +136,11 @@ Result<PackageHosts> parse_package_hosts(const Json& json) {
       if (!item.is_string()) return wrong;
       const auto text = item.get<std::string>();
       const auto colon = text.rfind(':');
-      const auto port = colon == std::string::npos ? std::nullopt : parse_decimal(text.substr(colon + 1));
+      const auto port =
+          colon == std::string::npos ? std::nullopt : parse_decimal(text.substr(colon + 1));
       if (!port || *port == 0 || *port > 65'535) return wrong;
-      out.push_back({TRY(parse_destination(text.substr(0, colon))),
-                     static_cast<std::uint16_t>(*port)});
+      out.push_back(
+          {TRY(parse_destination(text.substr(0, colon))), static_cast<std::uint16_t>(*port)});
     }
   }
   return hosts;

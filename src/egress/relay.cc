@@ -5,6 +5,7 @@
 #include "pons/base/id.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
+#include "relay_case.h"
 
 namespace pons::egress {
 
@@ -32,21 +33,12 @@ Refusal cut_short(std::string code, std::string reason) {
 
 }  // namespace
 
-struct Relay::Case {
-  http::Exchange& exchange;
-  std::string id;
-  Origin origin{HostName::parse("invalid.invalid").value(), 0};
-  std::uint64_t policy_generation = 0;
-  Judged judged;
-  std::optional<RequestBody> body;
-  bool answer_begun = false;
-  bool scrubbed = false;
-  std::uint64_t bytes_back = 0;
-};
-
 Relay::Relay(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox,
-             std::optional<Origin> origin, std::unique_ptr<http::Transport> ready)
-    : boundary_(boundary), sandbox_(std::move(sandbox)), origin_(std::move(origin)) {
+             std::optional<Origin> origin, std::unique_ptr<http::Transport> ready, Version version)
+    : boundary_(boundary),
+      sandbox_(std::move(sandbox)),
+      origin_(std::move(origin)),
+      version_(version) {
   if (origin_ && ready != nullptr) upstream_for(*origin_).ready = std::move(ready);
 }
 
@@ -56,9 +48,9 @@ Task<> Relay::handle(http::Exchange& exchange) {
   const auto refusal = co_await carry(request);
   if (!refusal) {
     record(request,
-           request.scrubbed                      ? audit::Verdict::kScrub
+           request.scrubbed                     ? audit::Verdict::kScrub
            : request.judged.credentials.empty() ? audit::Verdict::kAllow
-                                                 : audit::Verdict::kSwap,
+                                                : audit::Verdict::kSwap,
            "", request.judged.rule);
     co_return;
   }
@@ -82,6 +74,11 @@ Task<std::optional<Refusal>> Relay::carry(Case& request) {
   auto judged = judge_request(boundary_, *sandbox_, request.origin, request.exchange.request());
   if (!judged) co_return judged.error();
   request.judged = std::move(*judged);
+  // gRPC needs to be told that trailers are welcome.
+  if (version_ == Version::kHttp2 && request.exchange.request().find("te") == "trailers")
+    request.judged.request.fields.emplace_back("te", "trailers");
+  if (request.exchange.request().upgrade)
+    co_return co_await carry_websocket(request, upstream_for(request.origin));
   if (auto refusal = co_await prepare_body(request)) co_return refusal;
   Upstream& upstream = upstream_for(request.origin);
   co_return co_await send(request, upstream);
@@ -164,19 +161,21 @@ Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
   upstream.still_holds = [this, &request] {
     return still_holds(request.policy_generation, request.judged);
   };
+  auto link = co_await link_to(upstream);
+  if (!link) co_return link.error();
   if (!upstream.still_holds()) co_return changed;
-  auto answer = co_await upstream.client->send(std::move(request.judged.request));
+  auto answer = co_await (*link)->send(std::move(request.judged.request));
   // Judged under rules that are no more: the answer is not delivered under new ones.
   if (answer && !upstream.still_holds()) co_return changed;
   sandbox_->traffic.bytes_out += request.body->bytes();
-  if (answer) co_return co_await deliver(request, std::move(*answer));
+  if (answer) co_return co_await deliver(request, **answer);
   if (request.body->finding() || request.body->is_undecodable())
     co_return body_refusal(request, answer.error());
   if (upstream.refusal) co_return *upstream.refusal;
   co_return cut_short("upstream_failed", "the host did not answer properly");
 }
 
-Task<std::optional<Refusal>> Relay::deliver(Case& request, http::ClientResponse answer) {
+Task<std::optional<Refusal>> Relay::deliver(Case& request, http::UpstreamAnswer& answer) {
   auto filter = AnswerFilter::open(boundary_, *sandbox_, request.judged, answer.head());
   if (!filter) co_return filter.error();
   const auto left = cut_short("client_left", "the client left");
@@ -194,6 +193,14 @@ Task<std::optional<Refusal>> Relay::deliver(Case& request, http::ClientResponse 
     if (piece->empty()) break;
     if (!ready.empty() && !co_await request.exchange.write(ready)) co_return left;
   }
+  http::OwnedFields trailers;
+  for (const auto& [name, value] : answer.trailers()) {
+    auto cleaned = filter->clean(value);
+    if (!cleaned) co_return cut_short("secret_in_answer", "the answer holds a secret");
+    if (!is_hop_field(name)) trailers.emplace_back(name, std::move(*cleaned));
+  }
+  if (!trailers.empty()) request.exchange.set_trailers(std::move(trailers));
+  request.scrubbed = filter->has_scrubbed();
   if (!co_await request.exchange.finish(ready)) co_return left;
   co_return std::nullopt;
 }
@@ -204,9 +211,15 @@ Relay::Upstream& Relay::upstream_for(const Origin& origin) {
   const std::string name = to_text(origin);
   if (const auto found = upstreams_.find(name); found != upstreams_.end()) return found->second;
   if (upstreams_.size() >= kUpstreamsMax) upstreams_.clear();
-  Upstream& upstream = upstreams_.try_emplace(name, origin).first->second;
-  const auto connect =
-      [this, &upstream](TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {
+  return upstreams_.try_emplace(name, origin).first->second;
+}
+
+std::string Relay::host_field(const Origin& origin) {
+  return origin.port == (origin.tls ? 443 : 80) ? to_text(origin.host) : to_text(origin);
+}
+
+http::Connector Relay::connector_to(Upstream& upstream) {
+  return [this, &upstream](TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {
     if (upstream.ready != nullptr) co_return std::move(upstream.ready);
     auto made = co_await connect_upstream(boundary_, sandbox_, upstream.origin, {"http/1.1"});
     // The last look before the first byte.
@@ -216,10 +229,43 @@ Relay::Upstream& Relay::upstream_for(const Origin& origin) {
     upstream.refusal = made.error();
     co_return make_error(ErrorCode::kUnavailable, "connect upstream", made.error().code);
   };
-  const bool usual = origin.port == (origin.tls ? 443 : 80);
-  upstream.client = std::make_unique<http::Client>(
-      boundary_.loop, connect, usual ? to_text(origin.host) : name, kUpstreamLimits);
-  return upstream;
+}
+
+Task<std::expected<http::UpstreamLink*, Refusal>> Relay::link_to(Upstream& upstream) {
+  if (version_ == Version::kHttp1) {
+    if (upstream.link == nullptr)
+      upstream.link = http::link_over_http1(boundary_.loop, connector_to(upstream),
+                                            host_field(upstream.origin), kUpstreamLimits);
+    co_return upstream.link.get();
+  }
+  // Streams share one connection; whoever finds it gone makes the next, and the others wait.
+  while (upstream.connecting != nullptr) co_await upstream.connecting->wait(kNever);
+  if (upstream.link != nullptr && upstream.link->is_usable()) co_return upstream.link.get();
+  std::unique_ptr<http::Transport> transport = std::move(upstream.ready);
+  if (transport == nullptr) {
+    struct Connecting {
+      Upstream& upstream;
+      ~Connecting() {
+        upstream.connecting->set();
+        upstream.connecting = nullptr;
+      }
+    };
+    upstream.connecting = std::make_unique<linux::Event>(boundary_.loop);
+    const Connecting connecting{upstream};
+    auto made = co_await connect_upstream(boundary_, sandbox_, upstream.origin, {"h2"});
+    if (!made) co_return std::unexpected(made.error());
+    if (upstream.origin.tls && made->protocol != "h2")
+      co_return std::unexpected(cut_short("upstream_failed", "the host no longer speaks HTTP/2"));
+    transport = std::move(made->transport);
+  }
+  if (upstream.link != nullptr) upstream.retired.push_back(std::move(upstream.link));
+  http::Http2Limits limits = http::Http2Limits::for_client();
+  limits.first_byte_time = kUpstreamLimits.first_byte_time;
+  limits.body_idle_time = kUpstreamLimits.idle_time;
+  upstream.link =
+      http::link_over_http2(boundary_.loop, std::move(transport), host_field(upstream.origin),
+                            upstream.origin.tls ? "https" : "http", limits);
+  co_return upstream.link.get();
 }
 
 void Relay::record(const Case& request, audit::Verdict verdict, std::string_view code,
@@ -234,7 +280,7 @@ void Relay::record(const Case& request, audit::Verdict verdict, std::string_view
                               .method = std::string(head.method),
                               .host = to_text(request.origin.host),
                               .port = request.origin.port,
-                              .protocol = protocol_,
+                              .protocol = version_ == Version::kHttp2 ? "h2" : "http/1.1",
                               .path = std::string(head.path()),
                               .credentials = request.judged.credentials,
                               .bytes_in = request.body ? request.body->bytes() : 0,

@@ -73,11 +73,12 @@ Task<Result<Json>> attach(Context context, http::Exchange& exchange, std::string
     co_return wrong_shape("a sandbox is attached with its key and its two sockets");
   auto sockets = std::move(*along);
   CO_TRY(const auto variables,
-         context.attachments.attach({.key = *key,
-                                     .id = body.at("id").get<std::string>(),
-                                     .policy = {.environment = body.at("environment").get<std::string>(),
-                                                .document = body.at("policy").get<std::string>()}},
-                                    std::move(sockets[0]), std::move(sockets[1])));
+         context.attachments.attach(
+             {.key = *key,
+              .id = body.at("id").get<std::string>(),
+              .policy = {.environment = body.at("environment").get<std::string>(),
+                         .document = body.at("policy").get<std::string>()}},
+             std::move(sockets[0]), std::move(sockets[1])));
   co_return Json{{"environment", variables}};
 }
 
@@ -125,8 +126,7 @@ Task<Result<Json>> set_policy(Context context, http::Exchange& exchange, std::st
 
 Task<Result<Json>> set_environments(Context context, http::Exchange& exchange, std::string) {
   CO_TRY(const auto body, co_await read_json_body(exchange));
-  CO_TRY_VOID(
-      context.attachments.set_environments(body.get<std::map<std::string, std::string>>()));
+  CO_TRY_VOID(context.attachments.set_environments(body.get<std::map<std::string, std::string>>()));
   co_return Json::object();
 }
 
@@ -150,9 +150,8 @@ Task<Result<Json>> scan_for_secrets(Context context, http::Exchange& exchange, s
   Json found = Json::array();
   if (secrets != nullptr)
     if (const auto finding = scan::scan_text({secrets}, text))
-      found.push_back(
-          {{"credential", context.boundary.secrets.owner(finding->id).credential->name},
-           {"how", scan::describe(*finding)}});
+      found.push_back({{"credential", context.boundary.secrets.owner(finding->id).credential->name},
+                       {"how", scan::describe(*finding)}});
   co_return Json{{"found", std::move(found)}};
 }
 
@@ -175,13 +174,14 @@ bool may_ask(Who who, const std::string& role) {
 std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachments) {
   const Context context{boundary, attachments};
   const auto handler = [context](Who who, Work work) -> http::RouteHandler {
-    return [context, who, work](http::Exchange& exchange, const http::PathValues& values) -> Task<> {
-      if (!may_ask(who, exchange.peer().role)) {
-        exchange.respond(http::error_response(403, "denied", "this is for somebody else"));
-        return [](http::Exchange&) -> Task<> { co_return; }(exchange);
-      }
-      return answer(work, context, exchange, values.empty() ? "" : std::string(values.front()));
-    };
+    return
+        [context, who, work](http::Exchange& exchange, const http::PathValues& values) -> Task<> {
+          if (!may_ask(who, exchange.peer().role)) {
+            exchange.respond(http::error_response(403, "denied", "this is for somebody else"));
+            return [](http::Exchange&) -> Task<> { co_return; }(exchange);
+          }
+          return answer(work, context, exchange, values.empty() ? "" : std::string(values.front()));
+        };
   };
   return {{"PUT", "/sandboxes/{key}", handler(Who::kWarden, attach)},
           {"DELETE", "/sandboxes/{key}", handler(Who::kWarden, detach)},

@@ -19,7 +19,8 @@ constexpr std::size_t kMethodBytesMax = 24;
 
 // Letters and then a space, as every request begins. Nothing while it cannot be told.
 std::optional<bool> begins_like_http(std::string_view bytes) {
-  const auto end = std::ranges::find_if_not(bytes, [](char c) { return (c >= 'A' && c <= 'Z') || c == '-'; });
+  const auto end =
+      std::ranges::find_if_not(bytes, [](char c) { return (c >= 'A' && c <= 'Z') || c == '-'; });
   const auto length = static_cast<std::size_t>(end - bytes.begin());
   if (end == bytes.end()) return length > kMethodBytesMax ? std::optional(false) : std::nullopt;
   return length > 0 && length <= kMethodBytesMax && *end == ' ';
@@ -69,8 +70,7 @@ Task<Result<Greeting>> sniff(linux::Watch& watch, int socket, TimePoint deadline
   std::array<char, http::kClientHelloBytesMax> buffer;
   for (;;) {
     const ssize_t got = recv(socket, buffer.data(), buffer.size(), MSG_PEEK | MSG_DONTWAIT);
-    if (got == 0)
-      co_return make_error(ErrorCode::kUnavailable, "read greeting", "the client left");
+    if (got == 0) co_return make_error(ErrorCode::kUnavailable, "read greeting", "the client left");
     if (got < 0 && errno != EAGAIN && errno != EINTR) co_return os_error("read greeting");
     if (got > 0) {
       auto greeting = read_greeting({buffer.data(), static_cast<std::size_t>(got)});

@@ -22,8 +22,7 @@ Task<> carry(Direction way, linux::Event& broken) {
   std::vector<char> buffer(kPieceBytes);
   for (;;) {
     const auto got = co_await http::read_some(way.from, buffer, way.used + way.idle_max);
-    if (!got && got.error().code == ErrorCode::kTimeout &&
-        way.loop.now() < way.used + way.idle_max)
+    if (!got && got.error().code == ErrorCode::kTimeout && way.loop.now() < way.used + way.idle_max)
       continue;  // the other direction was busy meanwhile
     if (!got) break;
     if (*got == 0) {

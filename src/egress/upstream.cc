@@ -52,8 +52,8 @@ bool leads_to_this_machine(int socket) {
   return !here || !there || *here == *there;
 }
 
-Task<Result<linux::UniqueFd>> dial_address(linux::Loop& loop, IpAddress address,
-                                           std::uint16_t port, TimePoint deadline) {
+Task<Result<linux::UniqueFd>> dial_address(linux::Loop& loop, IpAddress address, std::uint16_t port,
+                                           TimePoint deadline) {
   linux::UniqueFd socket(::socket(address.is_v4() ? AF_INET : AF_INET6,
                                   SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) co_return os_error("dial");
@@ -90,7 +90,8 @@ Task<Result<linux::UniqueFd>> dial_any(Boundary& boundary, const Policy& policy,
   }
   const AddressChoice choice = pick_addresses(host, policy, origin.host, origin.port);
   if (!choice.decision.allowed())
-    co_return make_error(ErrorCode::kDenied, "dial", std::string(to_string(choice.decision.reason)));
+    co_return make_error(ErrorCode::kDenied, "dial",
+                         std::string(to_string(choice.decision.reason)));
   Error last = make_error(ErrorCode::kNotFound, "dial", "no address");
   for (const IpAddress& address : choice.to_try) {
     auto socket = co_await dial_address(boundary.loop, address, origin.port, deadline);
@@ -114,8 +115,7 @@ int channel_for(const Boundary& boundary, const Origin& origin) {
 Task<std::expected<linux::UniqueFd, Refusal>> dial_upstream(
     Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox, Origin origin) {
   const std::shared_ptr<const Policy> policy = sandbox->policy;
-  auto socket =
-      co_await dial_any(boundary, *policy, origin, boundary.loop.now() + kConnectTime);
+  auto socket = co_await dial_any(boundary, *policy, origin, boundary.loop.now() + kConnectTime);
   if (!socket) co_return std::unexpected(refusal_of_error(socket.error()));
   co_return std::move(*socket);
 }
@@ -148,12 +148,12 @@ Task<std::expected<UpstreamConnection, Refusal>> connect_upstream(
   auto transport = co_await http::connect_tls(boundary.loop, std::move(*socket), std::move(how),
                                               boundary.loop.now() + kHandshakeTime);
   if (!transport)
-    co_return std::unexpected(Refusal{
-        .status = 502,
-        .code = "upstream_tls",
-        .reason = "the host could not prove that it is who it should be",
-        .hint = "its certificate must be valid for its name; nothing was sent to it",
-        .rule = {}});
+    co_return std::unexpected(
+        Refusal{.status = 502,
+                .code = "upstream_tls",
+                .reason = "the host could not prove that it is who it should be",
+                .hint = "its certificate must be valid for its name; nothing was sent to it",
+                .rule = {}});
   made.protocol = (*transport)->protocol();
   made.transport = std::move(*transport);
   co_return made;

@@ -135,7 +135,8 @@ void Http2Exchange::abort() {
   stream_->reset(NGHTTP2_INTERNAL_ERROR);
 }
 
-Task<Result<std::unique_ptr<WebSocket>>> Http2Exchange::accept_websocket(WebSocketLimits) {
+Task<Result<std::unique_ptr<WebSocket>>> Http2Exchange::accept_websocket(WebSocketLimits,
+                                                                         std::string) {
   constexpr const char* kProblem = "WebSockets are spoken over HTTP/1.1 only";
   respond(error_response(501, "unsupported", kProblem));
   co_return make_error(ErrorCode::kUnsupported, "accept WebSocket", kProblem);

@@ -30,7 +30,8 @@ class Http2Exchange final : public Exchange {
   void set_trailers(OwnedFields trailers) override { trailers_to_send_ = std::move(trailers); }
   void abort() override;
   Task<bool> wait_for_hang_up(TimePoint deadline) override;
-  Task<Result<std::unique_ptr<WebSocket>>> accept_websocket(WebSocketLimits limits) override;
+  Task<Result<std::unique_ptr<WebSocket>>> accept_websocket(WebSocketLimits limits,
+                                                            std::string subprotocol) override;
 
  private:
   enum class Reply : std::uint8_t { kNone, kStreaming, kFinished, kAborted };

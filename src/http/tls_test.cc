@@ -3,8 +3,8 @@
 #include "pons/http/tls.h"
 
 #include "pons/http/client.h"
-#include "tls_fixture.h"
 #include "pons/http/http2.h"
+#include "tls_fixture.h"
 
 namespace pons::http {
 namespace {

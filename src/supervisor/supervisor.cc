@@ -139,7 +139,8 @@ Result<std::unique_ptr<Supervisor>> Supervisor::create(
   linux::ignore_sigpipe();
   auto state_dir = TRY(StateDir::open(config.state_dir));
   auto token = TRY(state_dir.ensure_admin_token());
-  std::unique_ptr<Supervisor> self(new Supervisor(config, for_egress, std::move(state_dir), std::move(token)));
+  std::unique_ptr<Supervisor> self(
+      new Supervisor(config, for_egress, std::move(state_dir), std::move(token)));
   // Kept open: roles are restarted from the same binary even when its file has been replaced.
   self->executable_ = TRY(linux::open_file("/proc/self/exe", O_RDONLY));
   self->signals_.emplace(TRY(linux::SignalFd::create({SIGTERM, SIGINT})));

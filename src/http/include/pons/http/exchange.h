@@ -88,8 +88,9 @@ class Exchange {
 
   // Answers 101 and hands over the connection, or explains to the client (426, 400) and returns the
   // error.
+  // `subprotocol`: one of those that the client offers, or empty.
   virtual Task<Result<std::unique_ptr<WebSocket>>> accept_websocket(
-      WebSocketLimits limits = {}) = 0;
+      WebSocketLimits limits = {}, std::string subprotocol = {}) = 0;
 };
 
 }  // namespace pons::http
