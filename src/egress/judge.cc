@@ -125,7 +125,8 @@ class RequestJudge {
     if (!secrets || !stubs)
       return refuse("vault_unavailable", "the vault cannot be used", "try later");
     if (*secrets != nullptr) out_.forbidden.push_back(*secrets);
-    if (*stubs != nullptr) out_.forbidden.push_back(*stubs);
+    const bool inert = sandbox_.policy->tolerates_stubs(origin_.host, origin_.port);
+    if (*stubs != nullptr && !inert) out_.forbidden.push_back(*stubs);
     const auto* name = std::get_if<HostName>(&origin_.host);
     if (name == nullptr || !origin_.tls) return {};  // an address, or a line that anyone can read
     for (Grant& grant : sandbox_.grants(boundary_.vault))
