@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "decision_record.h"
 #include "judge.h"
 #include "pons/base/id.h"
-#include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/egress/dns_responder.h"
 #include "pons/http/http2.h"
@@ -204,7 +204,9 @@ Task<> Flow::carry_tls(Origin origin, http::ClientHello hello) {
   origin.tls = true;
   if (auto refusal = check_greeting(origin, hello)) co_return co_await refuse(origin, *refusal);
   // A greeting with an encrypted part may mean another host than it names: ended here, it cannot.
-  if (must_look_into(origin) || hello.has_encrypted_hello)
+  // And a host that gets a secret on one port may show it on another.
+  if (must_look_into(origin) || hello.has_encrypted_hello ||
+      is_bound_elsewhere(boundary_, *sandbox_, origin))
     co_return co_await end_tls(origin, std::move(hello));
   co_await pass_through(origin, "tls");
 }
@@ -274,15 +276,17 @@ Task<> Flow::relay(std::unique_ptr<http::Transport> client, std::optional<Origin
 }
 
 Task<> Flow::pass_through(Origin origin, std::string_view protocol) {
+  if (sandbox_->has_spent_all()) co_return co_await refuse(origin, budget_spent());
   auto upstream = co_await dial_upstream(boundary_, sandbox_, origin);
   if (!upstream) co_return co_await refuse(origin, upstream.error());
   auto outside = http::create_plain_transport(boundary_.loop, std::move(*upstream));
   auto inside = take_socket();
   if (!outside || !inside) co_return;
-  SplicedBytes bytes;
-  co_await splice(boundary_.loop, **inside, **outside, bytes, kIdleTime);
-  sandbox_->traffic.bytes_out += bytes.out;
+  // Before the first byte: whatever ends this later, the decision is known.
   record(origin, audit::Verdict::kAllow, protocol, "", "");
+  co_await splice(
+      boundary_.loop, **inside, **outside,
+      [&](std::size_t bytes) { return sandbox_->spend(bytes); }, kIdleTime);
 }
 
 // A client that speaks HTTP learns why; any other is cut off.
@@ -333,19 +337,19 @@ Result<std::unique_ptr<http::Transport>> Flow::take_socket() {
 
 void Flow::record(const Origin& origin, audit::Verdict verdict, std::string_view protocol,
                   std::string_view code, std::string_view rule) {
-  const auto recorded = boundary_.audit.append({.verdict = verdict,
-                                                .sandbox = sandbox_->id,
-                                                .session = {},
-                                                .code = std::string(code),
-                                                .rule = std::string(rule),
-                                                .method = {},
-                                                .host = to_text(origin.host),
-                                                .port = origin.port,
-                                                .protocol = std::string(protocol),
-                                                .path = {},
-                                                .credentials = {},
-                                                .request_id = {}});
-  if (!recorded) LOG_ERROR("a decision is not in the audit log", {"error", recorded.error()});
+  record_decision(boundary_, *sandbox_,
+                  {.verdict = verdict,
+                   .sandbox = {},
+                   .session = {},
+                   .code = std::string(code),
+                   .rule = std::string(rule),
+                   .method = {},
+                   .host = to_text(origin.host),
+                   .port = origin.port,
+                   .protocol = std::string(protocol),
+                   .path = {},
+                   .credentials = {},
+                   .request_id = {}});
 }
 
 }  // namespace pons::egress

@@ -59,6 +59,14 @@ Refusal refusal_of(const Decision& decision, const Origin&) {
           .rule = decision.rule};
 }
 
+Refusal budget_spent() {
+  return {.status = 429,
+          .code = "budget_spent",
+          .reason = "the sandbox has used what its policy gives it",
+          .hint = "ask for a higher limit",
+          .rule = {}};
+}
+
 http::Response to_response(const Refusal& refusal, const std::string& host,
                            const std::string& request_id) {
   return {.status = refusal.status,

@@ -29,6 +29,8 @@ std::string to_text(const Origin& origin);  // "api.example.com:443"
 
 Refusal refusal_of(const Decision& decision, const Origin& origin);
 
+Refusal budget_spent();
+
 // {"code", "host", "reason", "hint", "request_id"}
 http::Response to_response(const Refusal& refusal, const std::string& host,
                            const std::string& request_id);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "decision_record.h"
 #include "pons/base/id.h"
-#include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "relay_case.h"
 
@@ -45,7 +45,18 @@ Relay::Relay(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox,
 Task<> Relay::handle(http::Exchange& exchange) {
   Case request{.exchange = exchange, .id = "req_" + random_text(20)};
   ++sandbox_->traffic.requests;
+  // A client that resets its stream, or rules that change, end this coroutine where it waits: what
+  // has left by then must not be missing in the log.
+  struct Ended {
+    Relay& relay;
+    Case& request;
+    bool is_recorded = false;
+    ~Ended() {
+      if (!is_recorded) relay.record(request, audit::Verdict::kCut, "ended_early", "");
+    }
+  } ended{*this, request};
   const auto refusal = co_await carry(request);
+  ended.is_recorded = true;
   if (!refusal) {
     record(request,
            request.scrubbed                     ? audit::Verdict::kScrub
@@ -117,22 +128,37 @@ Task<std::optional<Refusal>> Relay::prepare_body(Case& request) {
   auto body = RequestBody::open(request.exchange, request.judged);
   if (!body) co_return body.error();
   request.body.emplace(std::move(*body));
+  // Data leaves in heads as well.
+  std::uint64_t head_bytes = request.judged.request.target.size();
+  for (const auto& [name, value] : request.judged.request.fields)
+    head_bytes += name.size() + value.size();
+  if (!sandbox_->spend(head_bytes)) co_return budget_spent();
   if (head.framing == http::BodyFraming::kNone) co_return std::nullopt;
   auto small = co_await request.body->take_small(kSmallBodyBytes);
   if (!small) co_return body_refusal(request, small.error());
   http::ClientRequest& out = request.judged.request;
   if (*small) {
+    if (!sandbox_->spend((*small)->size())) co_return budget_spent();
     out.body = std::move(**small);
     co_return std::nullopt;
   }
-  out.body_source = [&body = *request.body] { return body.next(); };
+  out.body_source = [this, &request] { return next_piece(request); };
   if (head.framing == http::BodyFraming::kLength) out.body_bytes = head.content_length;
   co_return std::nullopt;
 }
 
+Task<Result<std::string_view>> Relay::next_piece(Case& request) {
+  CO_TRY(const std::string_view piece, co_await request.body->next());
+  request.over_budget = !sandbox_->spend(piece.size());
+  if (request.over_budget)
+    co_return make_error(ErrorCode::kLimit, "send request body", "the budget is spent");
+  co_return piece;
+}
+
 Refusal Relay::body_refusal(const Case& request, const Error& error) const {
+  if (request.over_budget) return budget_spent();
   if (request.body->finding())
-    return found_in(*sandbox_, boundary_, *request.body->finding(), request.origin, "body");
+    return found_in(request.judged, boundary_, *request.body->finding(), request.origin, "body");
   if (request.body->is_undecodable())
     return {.code = "undecodable_body",
             .reason = "the body is not what its Content-Encoding says",
@@ -157,19 +183,19 @@ bool Relay::still_holds(std::uint64_t policy_generation, const Judged& judged) c
 Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
   const auto changed =
       cut_short("rules_changed", "the rules changed while the request was on its way");
-  upstream.refusal.reset();
-  upstream.still_holds = [this, &request] {
+  const auto holds = [this, &request] {
     return still_holds(request.policy_generation, request.judged);
   };
-  auto link = co_await link_to(upstream);
+  upstream.refusal.reset();
+  if (version_ == Version::kHttp1) upstream.still_holds = holds;
+  const auto link = co_await link_to(upstream);
   if (!link) co_return link.error();
-  if (!upstream.still_holds()) co_return changed;
+  if (!holds()) co_return changed;
   auto answer = co_await (*link)->send(std::move(request.judged.request));
   // Judged under rules that are no more: the answer is not delivered under new ones.
-  if (answer && !upstream.still_holds()) co_return changed;
-  sandbox_->traffic.bytes_out += request.body->bytes();
+  if (answer && !holds()) co_return changed;
   if (answer) co_return co_await deliver(request, **answer);
-  if (request.body->finding() || request.body->is_undecodable())
+  if (request.over_budget || request.body->finding() || request.body->is_undecodable())
     co_return body_refusal(request, answer.error());
   if (upstream.refusal) co_return *upstream.refusal;
   co_return cut_short("upstream_failed", "the host did not answer properly");
@@ -184,6 +210,10 @@ Task<std::optional<Refusal>> Relay::deliver(Case& request, http::UpstreamAnswer&
   if (!co_await request.exchange.start(filter->take_head())) co_return left;
   for (;;) {
     const auto piece = co_await answer.read_body();
+    // Over HTTP/2 the request may still be on its way, and be what ends it.
+    if (!piece &&
+        (request.over_budget || request.body->finding() || request.body->is_undecodable()))
+      co_return body_refusal(request, piece.error());
     if (!piece) co_return cut_short("upstream_cut", "the host ended in the middle");
     ready.clear();
     const auto passed = piece->empty() ? filter->finish(ready) : filter->feed(*piece, ready);
@@ -195,9 +225,11 @@ Task<std::optional<Refusal>> Relay::deliver(Case& request, http::UpstreamAnswer&
   }
   http::OwnedFields trailers;
   for (const auto& [name, value] : answer.trailers()) {
-    auto cleaned = filter->clean(value);
-    if (!cleaned) co_return cut_short("secret_in_answer", "the answer holds a secret");
-    if (!is_hop_field(name)) trailers.emplace_back(name, std::move(*cleaned));
+    auto clean_name = filter->clean(name);
+    auto clean_value = filter->clean(value);
+    if (!clean_name || !clean_value)
+      co_return cut_short("secret_in_answer", "the answer holds a secret");
+    if (!is_hop_field(name)) trailers.emplace_back(std::move(*clean_name), std::move(*clean_value));
   }
   if (!trailers.empty()) request.exchange.set_trailers(std::move(trailers));
   request.scrubbed = filter->has_scrubbed();
@@ -231,26 +263,24 @@ http::Connector Relay::connector_to(Upstream& upstream) {
   };
 }
 
-Task<std::expected<http::UpstreamLink*, Refusal>> Relay::link_to(Upstream& upstream) {
+Task<std::expected<std::shared_ptr<http::UpstreamLink>, Refusal>> Relay::link_to(
+    Upstream& upstream) {
   if (version_ == Version::kHttp1) {
     if (upstream.link == nullptr)
       upstream.link = http::link_over_http1(boundary_.loop, connector_to(upstream),
                                             host_field(upstream.origin), kUpstreamLimits);
-    co_return upstream.link.get();
+    co_return upstream.link;
   }
   // Streams share one connection; whoever finds it gone makes the next, and the others wait.
-  while (upstream.connecting != nullptr) co_await upstream.connecting->wait(kNever);
-  if (upstream.link != nullptr && upstream.link->is_usable()) co_return upstream.link.get();
+  while (const auto connecting = upstream.connecting) co_await connecting->wait(kNever);
+  if (upstream.link != nullptr && upstream.link->is_usable()) co_return upstream.link;
   std::unique_ptr<http::Transport> transport = std::move(upstream.ready);
   if (transport == nullptr) {
     struct Connecting {
       Upstream& upstream;
-      ~Connecting() {
-        upstream.connecting->set();
-        upstream.connecting = nullptr;
-      }
+      ~Connecting() { std::exchange(upstream.connecting, nullptr)->set(); }
     };
-    upstream.connecting = std::make_unique<linux::Event>(boundary_.loop);
+    upstream.connecting = std::make_shared<linux::Event>(boundary_.loop);
     const Connecting connecting{upstream};
     auto made = co_await connect_upstream(boundary_, sandbox_, upstream.origin, {"h2"});
     if (!made) co_return std::unexpected(made.error());
@@ -258,35 +288,33 @@ Task<std::expected<http::UpstreamLink*, Refusal>> Relay::link_to(Upstream& upstr
       co_return std::unexpected(cut_short("upstream_failed", "the host no longer speaks HTTP/2"));
     transport = std::move(made->transport);
   }
-  if (upstream.link != nullptr) upstream.retired.push_back(std::move(upstream.link));
   http::Http2Limits limits = http::Http2Limits::for_client();
   limits.first_byte_time = kUpstreamLimits.first_byte_time;
   limits.body_idle_time = kUpstreamLimits.idle_time;
   upstream.link =
       http::link_over_http2(boundary_.loop, std::move(transport), host_field(upstream.origin),
                             upstream.origin.tls ? "https" : "http", limits);
-  co_return upstream.link.get();
+  co_return upstream.link;
 }
 
 void Relay::record(const Case& request, audit::Verdict verdict, std::string_view code,
                    std::string_view rule) {
   const http::RequestHead& head = request.exchange.request();
-  const auto recorded =
-      boundary_.audit.append({.verdict = verdict,
-                              .sandbox = sandbox_->id,
-                              .session = {},
-                              .code = std::string(code),
-                              .rule = std::string(rule),
-                              .method = std::string(head.method),
-                              .host = to_text(request.origin.host),
-                              .port = request.origin.port,
-                              .protocol = version_ == Version::kHttp2 ? "h2" : "http/1.1",
-                              .path = std::string(head.path()),
-                              .credentials = request.judged.credentials,
-                              .bytes_in = request.body ? request.body->bytes() : 0,
-                              .bytes_out = request.bytes_back,
-                              .request_id = request.id});
-  if (!recorded) LOG_ERROR("a decision is not in the audit log", {"error", recorded.error()});
+  record_decision(boundary_, *sandbox_,
+                  {.verdict = verdict,
+                   .sandbox = {},
+                   .session = {},
+                   .code = std::string(code),
+                   .rule = std::string(rule),
+                   .method = std::string(head.method),
+                   .host = to_text(request.origin.host),
+                   .port = request.origin.port,
+                   .protocol = version_ == Version::kHttp2 ? "h2" : "http/1.1",
+                   .path = std::string(head.path()),
+                   .credentials = request.judged.credentials,
+                   .bytes_in = request.body ? request.body->bytes() : 0,
+                   .bytes_out = request.bytes_back,
+                   .request_id = request.id});
 }
 
 }  // namespace pons::egress

@@ -32,11 +32,11 @@ class Relay {
   struct Upstream {
     Origin origin;
     std::unique_ptr<http::Transport> ready;
-    std::optional<Refusal> refusal;     // why the last connection could not be made
-    std::function<bool()> still_holds;  // what was judged, for the request at hand
-    std::unique_ptr<http::UpstreamLink> link;
-    std::vector<std::unique_ptr<http::UpstreamLink>> retired;  // answers may still come from them
-    std::unique_ptr<linux::Event> connecting;
+    std::optional<Refusal> refusal;  // why the last connection could not be made
+    // What was judged for the one request at hand. HTTP/1.1 only: streams would share it.
+    std::function<bool()> still_holds;
+    std::shared_ptr<http::UpstreamLink> link;  // shared by the requests whose answers it brings
+    std::shared_ptr<linux::Event> connecting;  // shared by those who wait for it
   };
   struct Case;  // one request, see relay_case.h
 
@@ -44,10 +44,11 @@ class Relay {
   Upstream& upstream_for(const Origin& origin);
   Task<std::optional<Refusal>> carry(Case& request);
   Task<std::optional<Refusal>> prepare_body(Case& request);
+  Task<Result<std::string_view>> next_piece(Case& request);
   Task<std::optional<Refusal>> send(Case& request, Upstream& upstream);
   Task<std::optional<Refusal>> deliver(Case& request, http::UpstreamAnswer& answer);
   Task<std::optional<Refusal>> carry_websocket(Case& request, Upstream& upstream);
-  Task<std::expected<http::UpstreamLink*, Refusal>> link_to(Upstream& upstream);
+  Task<std::expected<std::shared_ptr<http::UpstreamLink>, Refusal>> link_to(Upstream& upstream);
   http::Connector connector_to(Upstream& upstream);
   static std::string host_field(const Origin& origin);
   Refusal body_refusal(const Case& request, const Error& error) const;

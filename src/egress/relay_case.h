@@ -16,6 +16,7 @@ struct Relay::Case {
   std::optional<RequestBody> body;
   bool answer_begun = false;
   bool scrubbed = false;
+  bool over_budget = false;  // its body, on the way
   std::uint64_t bytes_back = 0;
 };
 

@@ -13,8 +13,8 @@ struct Direction {
   linux::Loop& loop;
   http::Transport& from;
   http::Transport& to;
-  std::uint64_t& count;
-  TimePoint& used;  // of both directions
+  const MayLeave* may_pass;  // null: everything may
+  TimePoint& used;           // of both directions
   Duration idle_max;
 };
 
@@ -30,7 +30,7 @@ Task<> carry(Direction way, linux::Event& broken) {
       co_return;
     }
     way.used = way.loop.now();
-    way.count += *got;
+    if (way.may_pass != nullptr && !(*way.may_pass)(*got)) break;
     iovec piece{.iov_base = buffer.data(), .iov_len = *got};
     if (!co_await http::write_all(way.to, {&piece, 1}, kStall)) break;
   }
@@ -45,13 +45,13 @@ Task<> set_when_empty(linux::TaskGroup& group, linux::Event& over) {
 }  // namespace
 
 Task<> splice(linux::Loop& loop, http::Transport& inside, http::Transport& outside,
-              SplicedBytes& bytes, Duration idle_max) {
+              MayLeave may_leave, Duration idle_max) {
   TimePoint used = loop.now();
   linux::Event over(loop);
   linux::TaskGroup directions(loop);
   linux::TaskGroup end(loop);
-  directions.spawn(carry({loop, inside, outside, bytes.out, used, idle_max}, over));
-  directions.spawn(carry({loop, outside, inside, bytes.in, used, idle_max}, over));
+  directions.spawn(carry({loop, inside, outside, &may_leave, used, idle_max}, over));
+  directions.spawn(carry({loop, outside, inside, nullptr, used, idle_max}, over));
   end.spawn(set_when_empty(directions, over));
   co_await over.wait(kNever);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "pons/base/task.h"
@@ -9,14 +9,12 @@
 
 namespace pons::egress {
 
-struct SplicedBytes {
-  std::uint64_t out = 0;
-  std::uint64_t in = 0;
-};
+// Asked before so many bytes leave.
+using MayLeave = std::function<bool(std::size_t)>;
 
 // Carries bytes both ways, as they are, until both sides have ended or one has failed. Either side
-// may end its own direction first. Counts while it runs.
+// may end its own direction first.
 Task<> splice(linux::Loop& loop, http::Transport& inside, http::Transport& outside,
-              SplicedBytes& bytes, Duration idle_max);
+              MayLeave may_leave, Duration idle_max);
 
 }  // namespace pons::egress

@@ -1,6 +1,7 @@
+#include <algorithm>
+
 #include "pons/base/text.h"
 #include "pons/scan/scanner.h"
-#include "pons/scan/scrubber.h"
 #include "relay_case.h"
 
 namespace pons::egress {
@@ -18,14 +19,19 @@ Task<Result<void>> pass_on(http::WebSocket& to, const Message& message) {
 }
 
 struct Pumps {
+  AttachedSandbox& sandbox;
   http::WebSocket& inside;
   http::WebSocket& outside;
   linux::Event over;
   std::optional<Refusal> refusal;
-  std::uint64_t bytes_out = 0;
   std::uint64_t bytes_in = 0;
   bool scrubbed = false;
 };
+
+bool is_offered(std::string_view protocol, std::string_view offered) {
+  return std::ranges::any_of(split(offered, ','),
+                             [&](std::string_view one) { return trim(one) == protocol; });
+}
 
 // Whole messages, however they were cut into frames: nothing passes by being fragmented or binary.
 Task<> pump_out(Pumps& pumps, const scan::NeedleSets& forbidden, auto refusal_for) {
@@ -37,20 +43,29 @@ Task<> pump_out(Pumps& pumps, const scan::NeedleSets& forbidden, auto refusal_fo
       (void)co_await pumps.inside.close(kPolicyViolation, pumps.refusal->code);
       break;
     }
-    pumps.bytes_out += (*message)->payload.size();
+    if (!pumps.sandbox.spend((*message)->payload.size())) {
+      pumps.refusal = budget_spent();
+      (void)co_await pumps.inside.close(kPolicyViolation, pumps.refusal->code);
+      break;
+    }
     if (!co_await pass_on(pumps.outside, **message)) break;
   }
   pumps.over.set();
 }
 
-Task<> pump_in(Pumps& pumps, const AnswerFilter& filter) {
+Task<> pump_in(Pumps& pumps, AnswerFilter& filter) {
   for (;;) {
     auto message = co_await pumps.outside.receive(kNever);
     if (!message || !*message) break;
-    auto cleaned = filter.clean((*message)->payload);
-    if (!cleaned) break;
-    pumps.scrubbed |= *cleaned != (*message)->payload;
-    (*message)->payload = std::move(*cleaned);
+    if (!filter.pass_message((*message)->payload)) {
+      pumps.refusal = Refusal{.status = 502,
+                              .code = "secret_in_answer",
+                              .reason = "a message holds a secret",
+                              .hint = "try again",
+                              .rule = {}};
+      break;
+    }
+    pumps.scrubbed = filter.has_scrubbed();
     pumps.bytes_in += (*message)->payload.size();
     if (!co_await pass_on(pumps.inside, **message)) break;
   }
@@ -84,24 +99,31 @@ Task<std::optional<Refusal>> Relay::carry_websocket(Case& request, Upstream& ups
                       .hint = "try again",
                       .rule = {}};
   }
+  // What the host chose is its own words, unless it is among what was offered.
+  const std::string chosen = (*outside)->subprotocol();
+  if (!chosen.empty() && !is_offered(chosen, head.find("sec-websocket-protocol").value_or("")))
+    co_return Refusal{.status = 502,
+                      .code = "upstream_failed",
+                      .reason = "the host chose a protocol that was not offered",
+                      .hint = "try again",
+                      .rule = {}};
   const http::ResponseHead no_head;
   auto filter = AnswerFilter::open(boundary_, *sandbox_, request.judged, no_head);
   if (!filter) co_return filter.error();
-  auto inside = co_await request.exchange.accept_websocket({}, (*outside)->subprotocol());
+  auto inside = co_await request.exchange.accept_websocket({}, chosen);
   request.answer_begun = true;
   if (!inside) co_return std::nullopt;  // the client was told why
-  Pumps pumps{**inside, **outside, linux::Event(boundary_.loop), {}};
+  Pumps pumps{*sandbox_, **inside, **outside, linux::Event(boundary_.loop), {}};
   {
     linux::TaskGroup group(boundary_.loop);
     group.spawn(pump_out(pumps, request.judged.forbidden, [&](const scan::Finding& finding) {
-      return found_in(*sandbox_, boundary_, finding, request.origin, "message");
+      return found_in(request.judged, boundary_, finding, request.origin, "message");
     }));
     group.spawn(pump_in(pumps, *filter));
     co_await pumps.over.wait(kNever);
   }
   (void)co_await (*outside)->close(kGone, "");
   (void)co_await (*inside)->close(kGone, "");
-  sandbox_->traffic.bytes_out += pumps.bytes_out;
   request.bytes_back = pumps.bytes_in;
   request.scrubbed = pumps.scrubbed;
   co_return pumps.refusal;
