@@ -75,7 +75,8 @@ std::expected<void, Refusal> AnswerFilter::take_fields(const http::ResponseHead&
     if (is_dropped(field.name) && !equal_ignoring_case(field.name, "content-type")) continue;
     auto name = clean(field.name);
     auto value = clean(field.value);
-    if (!name || !value) return std::unexpected(unreadable("a header field cannot be delivered"));
+    if (!name || !value || !http::is_token(*name))
+      return std::unexpected(unreadable("a header field cannot be delivered"));
     if (equal_ignoring_case(field.name, "content-type")) {
       head_.content_type = std::move(*value);
     } else if (!scrubber_ || !equal_ignoring_case(field.name, "cache-control")) {

@@ -1,5 +1,6 @@
 #include "flow.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -26,6 +27,17 @@ constexpr Duration kGreetingTime = std::chrono::seconds(15);
 constexpr Duration kHandshakeTime = std::chrono::seconds(15);
 constexpr Duration kIdleTime = std::chrono::minutes(15);
 constexpr std::uint64_t kBodyBytesMax = 1ULL << 44;
+
+// Of a request that names no host that could be understood.
+const Origin kNowhere{IpAddress::from_v4(0), 0};
+
+Refusal malformed(int status, std::string_view reason) {
+  return {.status = status,
+          .code = "malformed_request",
+          .reason = std::string(reason),
+          .hint = "send it as a browser or curl would",
+          .rule = {}};
+}
 
 http::ServerLimits relay_limits() {
   return {.head = {.bytes = 64 * 1024, .fields = 100, .target_bytes = 32 * 1024},
@@ -97,15 +109,7 @@ Task<> Flow::serve_connect_request() {
     const auto parsed = http::parse_request_head(
         {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))}, scanned, {}, head);
     if (parsed.state == http::HeadParse::State::kRefused) {
-      auto client = take_socket();
-      if (client)
-        co_await answer_refused(std::move(*client), {IpAddress::from_v4(0), 0},
-                                {.status = 400,
-                                 .code = "malformed_request",
-                                 .reason = parsed.reason,
-                                 .hint = "CONNECT host:port",
-                                 .rule = {}});
-      co_return;
+      co_return co_await refuse_connect(kNowhere, malformed(parsed.status, parsed.reason));
     }
     if (parsed.state == http::HeadParse::State::kDone) {
       if (recv(socket_.get(), buffer.data(), parsed.head_bytes, 0) !=
@@ -119,7 +123,8 @@ Task<> Flow::serve_connect_request() {
   const std::size_t colon = head.target.rfind(':');
   const auto port = parse_decimal(head.target.substr(std::min(colon, head.target.size() - 1) + 1));
   const auto host = parse_destination(head.target.substr(0, colon));
-  if (!host || !port || *port == 0 || *port > 65'535) co_return;
+  if (!host || !port || *port == 0 || *port > 65'535)
+    co_return co_await refuse_connect(kNowhere, malformed(400, "CONNECT target is not host:port"));
   const Origin origin{*host, static_cast<std::uint16_t>(*port)};
   Decision decision = sandbox_->policy->judge_connect(origin.host, origin.port);
   if (decision.allowed()) {
@@ -131,29 +136,30 @@ Task<> Flow::serve_connect_request() {
       hold_ = sandbox_->names.hold(*name, boundary_.loop.now());
     }
   }
-  if (!decision.allowed()) {
-    const Refusal refusal = refusal_of(decision, origin);
-    record(origin, audit::Verdict::kBlock, "connect", refusal.code, refusal.rule);
-    auto client = take_socket();
-    if (client) {
-      const http::Response response =
-          to_response(refusal, to_text(origin.host), "req_" + random_text(20));
-      std::string text = "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\n";
-      text += "X-Pons-Refused: " + refusal.code +
-              "\r\nConnection: close\r\nContent-Length: " + std::to_string(response.body.size()) +
-              "\r\n\r\n" + response.body;
-      iovec span = http::to_iovec(text);
-      (void)co_await http::write_all(**client, {&span, 1}, kGreetingTime);
-      std::array<char, 512> scratch;
-      co_await http::close_gently(**client, scratch);
-    }
-    co_return;
-  }
+  if (!decision.allowed()) co_return co_await refuse_connect(origin, refusal_of(decision, origin));
   constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
   if (send(socket_.get(), kEstablished.data(), kEstablished.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(kEstablished.size()))
     co_return;
   co_await carry(origin);
+}
+
+// Its head is read already, or cannot be.
+Task<> Flow::refuse_connect(Origin origin, Refusal refusal) {
+  ++sandbox_->traffic.refused;
+  record(origin, audit::Verdict::kBlock, "connect", refusal.code, refusal.rule);
+  auto client = take_socket();
+  if (!client) co_return;
+  const http::Response response =
+      to_response(refusal, to_text(origin.host), "req_" + random_text(20));
+  const std::string text = fmt::format(
+      "HTTP/1.1 {} Refused\r\nContent-Type: application/json\r\nX-Pons-Refused: {}\r\n"
+      "Connection: close\r\nContent-Length: {}\r\n\r\n{}",
+      refusal.status, refusal.code, response.body.size(), response.body);
+  iovec span = http::to_iovec(text);
+  (void)co_await http::write_all(**client, {&span, 1}, kGreetingTime);
+  std::array<char, 512> scratch;
+  co_await http::close_gently(**client, scratch);
 }
 
 // ---- may it, and what is it
@@ -162,14 +168,15 @@ bool Flow::must_look_into(const Origin& origin) const {
   const auto* name = std::get_if<HostName>(&origin.host);
   return (name != nullptr && is_built_in(*name)) ||
          sandbox_->policy->needs_inspection(origin.host, origin.port) ||
-         is_bound(boundary_, *sandbox_, origin);
+         is_bound_elsewhere(boundary_, *sandbox_, origin);
 }
 
 Task<> Flow::carry(Origin origin) {
   const Decision decision = sandbox_->policy->judge_connect(origin.host, origin.port);
   if (!decision.allowed()) co_return co_await refuse(origin, refusal_of(decision, origin));
   // Some protocols begin with the server's words: there is nothing to wait for.
-  if (!must_look_into(origin) && sandbox_->policy->allows_opaque(origin.host, origin.port))
+  if (!is_bound(boundary_, *sandbox_, origin) &&
+      sandbox_->policy->allows_opaque(origin.host, origin.port))
     co_return co_await pass_through(origin, "tcp");
   auto greeting = co_await sniff(*watch_, socket_.get(), boundary_.loop.now() + kGreetingTime);
   if (!greeting) co_return;
@@ -256,6 +263,7 @@ Task<> Flow::carry_http2(Origin origin) {
 Task<> Flow::relay(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
                    std::unique_ptr<http::Transport> ready, bool http2) {
   const bool tls = origin && origin->tls;
+  const std::optional<Origin> relayed_to = origin;
   Relay relay(boundary_, sandbox_, std::move(origin), std::move(ready),
               http2 ? Relay::Version::kHttp2 : Relay::Version::kHttp1);
   if (http2) {
@@ -272,7 +280,18 @@ Task<> Flow::relay(std::unique_ptr<http::Transport> client, std::optional<Origin
   }
   http::Server server(boundary_.loop, relay_limits(),
                       [&relay](http::Exchange& exchange) { return relay.handle(exchange); });
+  server.set_refuser(refuser_for(relayed_to));
   co_await server.serve_here(std::move(client), {.role = "sandbox"});
+}
+
+// What is no request is a decision, too, and its sender may be an agent that can learn.
+http::Refuser Flow::refuser_for(std::optional<Origin> origin) {
+  return [this, origin = origin.value_or(kNowhere)](int status, std::string_view reason) {
+    ++sandbox_->traffic.refused;
+    const Refusal refusal = malformed(status, reason);
+    record(origin, audit::Verdict::kBlock, "http/1.1", refusal.code, refusal.rule);
+    return to_response(refusal, to_text(origin.host), "req_" + random_text(20));
+  };
 }
 
 Task<> Flow::pass_through(Origin origin, std::string_view protocol) {
@@ -327,6 +346,7 @@ Task<> Flow::answer_refused(std::unique_ptr<http::Transport> client, Origin orig
     co_return;
   };
   http::Server server(boundary_.loop, relay_limits(), answer);
+  server.set_refuser(refuser_for(origin));
   co_await server.serve_here(std::move(client), {.role = "sandbox"});
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "attached_sandbox.h"
+#include "pons/http/server.h"
 #include "pons/linux/fd.h"
 #include "refusal.h"
 #include "sniff.h"
@@ -35,6 +36,8 @@ class Flow {
   Task<> refuse(Origin origin, Refusal refusal);
   Task<> relay(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
                std::unique_ptr<http::Transport> ready, bool http2 = false);
+  Task<> refuse_connect(Origin origin, Refusal refusal);
+  http::Refuser refuser_for(std::optional<Origin> origin);
   Task<> answer_refused(std::unique_ptr<http::Transport> client, Origin origin, Refusal refusal);
 
   std::expected<Origin, Refusal> find_origin(const OriginalDestination& destination);

@@ -168,7 +168,8 @@ class RequestJudge {
     return look_through(seen);
   }
 
-  Step look_through(const std::string& seen) const {
+  Step look_through(std::string seen) const {
+    seen.append(" ").append(head_.method);
     if (const auto finding = scan::scan_text(out_.forbidden, seen))
       return found_in(out_, boundary_, *finding, origin_, "target");
     return {};
@@ -206,7 +207,8 @@ class RequestJudge {
 
   // However it is written: "access%5Ftoken" is the same to the host.
   bool is_credential_parameter(std::string_view written) const {
-    const std::string name = percent_decoded(written);
+    const std::string decoded = percent_decoded(written);
+    const std::string_view name = std::string_view(decoded).substr(0, decoded.find('['));
     if (is_one_of(name, kCredentialParameters)) return true;
     return std::ranges::any_of(bound_, [&](const Grant& grant) {
       return std::ranges::any_of(grant.credential->bindings, [&](const vault::Binding& binding) {
@@ -329,7 +331,7 @@ class RequestJudge {
   const http::RequestHead& head_;
   std::vector<Grant> bound_;
   vault::Target target_;
-  std::set<std::string> swapped_parameters_;
+  std::set<std::string> swapped_parameters_;  // of the query, as they came
   Judged out_;
 };
 

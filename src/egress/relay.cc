@@ -42,21 +42,33 @@ Relay::Relay(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox,
   if (origin_ && ready != nullptr) upstream_for(*origin_).ready = std::move(ready);
 }
 
+// A request that is cancelled on its way, by a change of the rules or the end of the sandbox, may
+// have reached its host: it is on record like any other.
+// A client that resets its stream, or rules that change, end a request where it waits: what has
+// left by then must not be missing in the log.
+class Relay::UnfinishedRecord {
+ public:
+  UnfinishedRecord(Relay& relay, const Case& request) : relay_(relay), request_(request) {}
+  UnfinishedRecord(const UnfinishedRecord&) = delete;
+  UnfinishedRecord& operator=(const UnfinishedRecord&) = delete;
+  ~UnfinishedRecord() {
+    if (!finished_)
+      relay_.record(request_, audit::Verdict::kCut, "cancelled", request_.judged.rule);
+  }
+  void set_finished() { finished_ = true; }
+
+ private:
+  Relay& relay_;
+  const Case& request_;
+  bool finished_ = false;
+};
+
 Task<> Relay::handle(http::Exchange& exchange) {
   Case request{.exchange = exchange, .id = "req_" + random_text(20)};
   ++sandbox_->traffic.requests;
-  // A client that resets its stream, or rules that change, end this coroutine where it waits: what
-  // has left by then must not be missing in the log.
-  struct Ended {
-    Relay& relay;
-    Case& request;
-    bool is_recorded = false;
-    ~Ended() {
-      if (!is_recorded) relay.record(request, audit::Verdict::kCut, "ended_early", "");
-    }
-  } ended{*this, request};
+  UnfinishedRecord unfinished(*this, request);
   const auto refusal = co_await carry(request);
-  ended.is_recorded = true;
+  unfinished.set_finished();
   if (!refusal) {
     record(request,
            request.scrubbed                     ? audit::Verdict::kScrub

@@ -39,6 +39,7 @@ class Relay {
     std::shared_ptr<linux::Event> connecting;  // shared by those who wait for it
   };
   struct Case;  // one request, see relay_case.h
+  class UnfinishedRecord;
 
   std::expected<Origin, Refusal> origin_of(const http::RequestHead& head) const;
   Upstream& upstream_for(const Origin& origin);

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "discretion.h"
 #include "pons/egress/resolver.h"
 #include "pons/roles/channel.h"
 
@@ -84,6 +85,8 @@ Task<Result<linux::UniqueFd>> dial_any(Boundary& boundary, const Policy& policy,
                                        TimePoint deadline) {
   ResolvedHost host;
   if (const auto* name = std::get_if<HostName>(&origin.host)) {
+    if (tells_secret(boundary, *name))
+      co_return make_error(ErrorCode::kDenied, "dial", "the name holds a secret");
     CO_TRY(host, co_await boundary.resolver.resolve(*name, deadline));
   } else {
     host.addresses = {std::get<IpAddress>(origin.host)};

@@ -310,7 +310,8 @@ void Http1Connection::refuse(int status, std::string_view reason) {
   close_after_ = true;
   head_.clear();
   reply_ = Reply::kNone;  // the last exchange's answer is out
-  respond(error_response(status, "invalid_request", reason));
+  respond(server_.refuser_ ? server_.refuser_(status, reason)
+                           : error_response(status, "invalid_request", reason));
 }
 
 Task<bool> Http1Connection::flush() {

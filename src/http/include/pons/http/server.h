@@ -30,6 +30,10 @@ struct ServerLimits {
 // Answers one exchange. May throw only what libraries throw; that becomes a 500.
 using Handler = std::function<Task<>(Exchange&)>;
 
+// The answer to what is no request, or arrives too slowly to become one; the connection ends with
+// it.
+using Refuser = std::function<Response(int status, std::string_view reason)>;
+
 // Serves connections on one loop. At the connection limit, the connection that has been idle
 // longest makes room; when none is idle, new ones wait in the listener's backlog.
 class Server {
@@ -39,6 +43,8 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
+  // Before the first connection; without one, refusals are error_response()s.
+  void set_refuser(Refuser refuser) { refuser_ = std::move(refuser); }
   // Accepts from a listening socket, TCP or Unix. `tls` null: plain.
   Result<void> listen(linux::UniqueFd listener, std::string role,
                       std::shared_ptr<TlsContext> tls = nullptr);
@@ -68,6 +74,7 @@ class Server {
   linux::Loop& loop_;
   ServerLimits limits_;
   Handler handler_;
+  Refuser refuser_;
   bool draining_ = false;
   std::map<std::string, std::size_t> served_roles_;  // open connections that serve() took
   std::list<Http1Connection*> idle_;                 // longest first

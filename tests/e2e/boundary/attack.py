@@ -1,0 +1,144 @@
+"""Runs in the sandbox: does on the network what each line of its input asks for, and says what came back."""
+
+import base64
+import json
+import os
+import socket
+import ssl
+import struct
+import sys
+import time
+
+PROXY = ("127.0.0.1", 3128)
+
+
+def read_all(stream, seconds):
+    """Until the other side closes, or says nothing for a while."""
+    received = b""
+    stream.settimeout(seconds)
+    try:
+        while piece := stream.recv(65536):
+            received += piece
+        return received, "closed"
+    except (TimeoutError, socket.timeout):
+        return received, "silent"
+    except (ConnectionError, ssl.SSLError, OSError) as error:
+        return received, type(error).__name__
+
+
+def open_stream(ask):
+    host, port = ask["host"], ask["port"]
+    if ask["way"] == "direct":
+        return socket.create_connection((ask.get("dial", host), port), timeout=20), b""
+    stream = socket.create_connection(PROXY, timeout=20)
+    if ask["way"] == "connect":
+        target = ask.get("connect", f"{host}:{port}")
+        stream.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{ask.get('connect_fields', '')}\r\n".encode("latin-1"))
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            piece = stream.recv(1)
+            if not piece:
+                raise ConnectionError("the proxy closed", answer)
+            answer += piece
+        if b" 200 " not in answer.split(b"\r\n")[0]:
+            rest, _ = read_all(stream, 5)
+            return None, answer + rest
+    return stream, b""
+
+
+def start_tls(stream, ask):
+    context = ssl.create_default_context()
+    if not ask.get("verify", True):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if ask.get("protocols"):
+        context.set_alpn_protocols(ask["protocols"])
+    name = ask.get("server_name", ask["host"])
+    if not name:
+        context.check_hostname = False
+    return context.wrap_socket(stream, server_hostname=name or None)
+
+
+def whole_answer(received):
+    """True when nothing more is to come, so that nobody waits for a connection that stays open."""
+    while received.startswith(b"HTTP/1.1 100 "):
+        received = received.partition(b"\r\n\r\n")[2]
+    head, mark, body = received.partition(b"\r\n\r\n")
+    if not mark:
+        return False
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"content-length:"):
+            return len(body) >= int(line.split(b":")[1])
+        if line.startswith(b"transfer-encoding:"):
+            return body.endswith(b"0\r\n\r\n")
+    return head.split(b" ")[1:2] in ([b"204"], [b"304"])
+
+
+def exchange(ask):
+    stream, received = open_stream(ask)
+    if stream is None:
+        return received, "refused"
+    with stream:
+        if ask.get("tls"):
+            stream = start_tls(stream, ask)
+        payload = ask["payload"].encode("latin-1")
+        step = ask.get("step", len(payload)) or 1
+        try:
+            for i in range(0, len(payload), step):
+                stream.sendall(payload[i : i + step])
+        except (ConnectionError, ssl.SSLError):
+            pass
+        for more in ask.get("later", ()):
+            time.sleep(0.05)
+            stream.sendall(more.encode("latin-1"))
+        seconds = ask.get("seconds", 5)
+        if ask.get("until_closed"):
+            return read_all(stream, seconds)
+        stream.settimeout(seconds)
+        try:
+            while not whole_answer(received):
+                piece = stream.recv(65536)
+                if not piece:
+                    return received, "closed"
+                received += piece
+            return received, "whole"
+        except (TimeoutError, socket.timeout):
+            return received, "silent"
+        except (ConnectionError, ssl.SSLError, OSError) as error:
+            return received, type(error).__name__
+
+
+def datagram(ask):
+    """A UDP message and what answers it."""
+    client = socket.socket(socket.AF_INET6 if ":" in ask["host"] else socket.AF_INET, socket.SOCK_DGRAM)
+    client.settimeout(ask.get("seconds", 0.5))
+    try:
+        client.sendto(ask["payload"].encode("latin-1"), (ask["host"], ask["port"]))
+        return client.recv(4096), "answered"
+    except OSError as error:
+        return b"", type(error).__name__
+
+
+def lookup(ask):
+    kind = ask.get("kind", 1)
+    name = b"".join(bytes([len(label)]) + label.encode("latin-1") for label in ask["host"].split(".")) + b"\0"
+    query = struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + name + struct.pack("!HH", kind, 1)
+    return datagram({"host": ask.get("server", "127.0.0.1"), "port": 53, "payload": query.decode("latin-1"), "seconds": 5})
+
+
+WORKS = {"exchange": exchange, "datagram": datagram, "lookup": lookup}
+
+
+def main():
+    print(json.dumps({"environment": dict(os.environ)}), flush=True)
+    for line in sys.stdin:
+        ask = json.loads(line)
+        try:
+            received, end = WORKS[ask.get("work", "exchange")](ask)
+        except OSError as error:
+            received, end = b"", f"{type(error).__name__}: {error}"
+        print(json.dumps({"received": base64.b64encode(received).decode(), "end": end}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

