@@ -70,6 +70,7 @@ int run(int argc, char** argv) {
   add_template(app, common, exit_code);
   add_vault(app, common, exit_code);
   add_audit(app, common, exit_code);
+  add_egress(app, common, exit_code);
   add_version(app, common, exit_code);
   add_sandbox(app, common, exit_code);
   add_completion(app, exit_code);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pons/base/text.h"
+#include "pons/egress/policy.h"
 #include "pons/http/client.h"
 #include "pons/linux/loop.h"
 #include "pons/linux/signals.h"
@@ -99,7 +100,22 @@ std::optional<config::LoadedConfig> load_config(const Common& common) {
   if (!common.listen.empty()) loaded->config.listen = overridden->config.listen;
   if (file.empty()) loaded->file.clear();  // only messages need a name for what is no file
   print(loaded->warnings, "warning: ");
+  if (const auto checked = check_environments(*loaded); !checked) {
+    print_error(checked.error().message);
+    return std::nullopt;
+  }
   return std::move(*loaded);
+}
+
+Result<void> check_environments(const config::LoadedConfig& loaded) {
+  if (loaded.config.environments.empty()) return {};
+  const auto packages = egress::read_package_hosts();
+  for (const auto& [name, document] : loaded.config.environments)
+    if (const auto compiled = egress::Policy::compile(document, 1, packages); !compiled)
+      return make_error(
+          ErrorCode::kInvalid, "check environments",
+          fmt::format("{}: environments.{}: {}", loaded.file, name, compiled.error().message));
+  return {};
 }
 
 Result<Json> ask(const std::string& state_dir, std::string_view process, std::string method,

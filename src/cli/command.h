@@ -34,6 +34,9 @@ void add_json_option(CLI::App& app, Common& common);
 // cannot be used; warnings are printed too.
 std::optional<config::LoadedConfig> load_config(const Common& common);
 
+// The error when an environment of the configuration is not a policy that can be kept.
+Result<void> check_environments(const config::LoadedConfig& loaded);
+
 // Asks a process of a running Pons over its control socket. kUnavailable, with advice, when it is
 // not running.
 Result<Json> ask(const std::string& state_dir, std::string_view process, std::string method,
@@ -52,6 +55,7 @@ void add_config(CLI::App& app, Common& common, int& exit_code);
 void add_template(CLI::App& app, Common& common, int& exit_code);
 void add_vault(CLI::App& app, Common& common, int& exit_code);
 void add_audit(CLI::App& app, Common& common, int& exit_code);
+void add_egress(CLI::App& app, Common& common, int& exit_code);
 void add_version(CLI::App& app, Common& common, int& exit_code);
 void add_sandbox(CLI::App& app, Common& common, int& exit_code);
 void add_completion(CLI::App& app, int& exit_code);

@@ -9,6 +9,7 @@
 
 #include "local_terminal.h"
 #include "pons/base/text.h"
+#include "pons/linux/fd.h"
 #include "terminal.h"
 
 namespace pons::cli {
@@ -98,6 +99,10 @@ void add_sandbox_options(CLI::App& app, SandboxOptions& options) {
       ->type_name("ID");
   app.add_option("--hostname", options.hostname, "Its host name (default: the id)")
       ->type_name("NAME");
+  app.add_option("--network", options.network,
+                 "What it may reach: an environment of pons.yaml, or @FILE with a policy as JSON "
+                 "(default: nothing)")
+      ->type_name("NAME|@FILE");
   app.add_option("-e,--env", options.environment, "A variable of its environment; may be repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
@@ -125,6 +130,12 @@ Result<void> apply(const SandboxOptions& options, sandbox::CreateRequest& reques
   sandbox::Limits& limits = request.limits;
   if (!options.id.empty()) request.id = options.id;
   if (!options.hostname.empty()) request.hostname = options.hostname;
+  constexpr std::size_t kPolicyBytesMax = 256 << 10;
+  if (options.network.starts_with('@')) {
+    request.network.policy = TRY(linux::read_file(options.network.substr(1), kPolicyBytesMax));
+  } else {
+    request.network.environment = options.network;
+  }
   request.environment = TRY(parse_environment(options.environment));
   request.labels = TRY(parse_environment(options.labels));
   TRY_VOID(set_size("--memory", options.memory, limits.memory_bytes));

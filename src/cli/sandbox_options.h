@@ -25,6 +25,7 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 struct SandboxOptions {
   std::string id;
   std::string hostname;
+  std::string network;
   std::vector<std::string> environment;
   std::vector<std::string> labels;
   std::string memory, swap, disk, idle, lifetime;

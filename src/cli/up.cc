@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "command.h"
 #include "help.h"
+#include "pons/base/json.h"
 #include "pons/base/log.h"
+#include "pons/egress/package_hosts.h"
 #include "pons/supervisor/supervisor.h"
 #include "terminal.h"
 
@@ -20,7 +23,9 @@ int run_up(const Common& common) {
   if (loaded->config.log.format == config::LogFormatChoice::kHuman) log.format = LogFormat::kHuman;
   if (loaded->config.log.format == config::LogFormatChoice::kJson) log.format = LogFormat::kJson;
   configure_log(log);
-  if (auto ran = supervisor::run_supervisor(loaded->config); !ran) {
+  if (auto ran = supervisor::run_supervisor(
+          loaded->config, {{"packages", dump_json(egress::to_json(egress::read_package_hosts()))}});
+      !ran) {
     print_error(ran.error().describe());
     return 1;
   }

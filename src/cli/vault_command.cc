@@ -64,14 +64,34 @@ void print_result(const Common& common, const Json& credential, std::string_view
                credential.at("length").get<std::uint64_t>(), printable(hosts_of(credential)));
 }
 
+// What pons.yaml says of it: one host, and every usual form of an Authorization field.
+Result<std::vector<std::string>> configured_bindings(const Common& common,
+                                                     const std::string& name) {
+  const auto loaded = load_config(common);
+  const config::CredentialConfig* found = nullptr;
+  if (loaded)
+    for (const auto& [key, credential] : loaded->config.credentials)
+      if (key == name) found = &credential;
+  if (found == nullptr)
+    return make_error(ErrorCode::kInvalid, "set credential",
+                      "say where it may be used: --preset NAME, --bind 'host=…', or "
+                      "credentials in pons.yaml");
+  std::vector<std::string> bindings;
+  for (const char* format : {"Bearer {}", "token {}", "Basic *:{}", "{}"})
+    bindings.push_back(fmt::format("host={},format={}", found->allowed_host, format));
+  return bindings;
+}
+
 Result<int> set(const std::string& state_dir, const Common& common, const Words& words) {
   const std::string target = TRY(path_of(words.name));
-  if (words.preset.empty() == words.bindings.empty())
-    return make_error(ErrorCode::kInvalid, "set credential",
-                      "say where it may be used: --preset NAME, or --bind 'host=…'");
+  if (!words.preset.empty() && !words.bindings.empty())
+    return make_error(ErrorCode::kInvalid, "set credential", "give --preset or --bind, not both");
+  const auto bindings = words.preset.empty() && words.bindings.empty()
+                            ? TRY(configured_bindings(common, words.name))
+                            : words.bindings;
   Json request = {{"scrub", !words.no_scrub}};
   if (words.preset.empty())
-    request["bindings"] = words.bindings;
+    request["bindings"] = bindings;
   else
     request["preset"] = words.preset;
   const Json credential = TRY(send_value(state_dir, "PUT", target, std::move(request),

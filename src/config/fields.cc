@@ -157,8 +157,7 @@ const Table& config_table() {
       named_sections("credentials", &S::credentials, kCredentialNameRule, is_credential_name,
                      credential_table(),
                      "Credentials of agents by the name of their environment variable; the value "
-                     "itself never stands here.",
-                     {.takes_effect = TakesEffect::kLater}),
+                     "itself never stands here, `pons vault set` takes it."),
   }};
   return kTable;
 }

@@ -13,6 +13,10 @@ namespace {
 constexpr std::array kDropped = {"alt-svc", "date", "content-length", "content-type",
                                  "public-key-pins"};
 
+// A message may end like a secret begins, with a prefix that all of its kind have. More is a part
+// of one.
+constexpr std::size_t kOpenTailMax = 12;
+
 bool is_dropped(std::string_view name) {
   return is_hop_field(name) || std::ranges::any_of(kDropped, [&](std::string_view dropped) {
            return equal_ignoring_case(name, dropped);
@@ -40,14 +44,15 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(const Boundary& boundary
   AnswerFilter filter;
   auto secrets = boundary.secrets.current();
   if (!secrets) return std::unexpected(unreadable("the vault cannot be used"));
-  if (judged.bound && *secrets != nullptr) {
+  if (judged.scrubs && *secrets != nullptr) {
     filter.secrets_ = {*secrets};
     // A pack is checked as a whole by its reader: one that was rewritten is worth nothing.
     filter.rewritable_ = !head.find("content-type").value_or("").starts_with("application/x-git-");
-    filter.replacements_ = [&boundary, &sandbox, rewritable = filter.rewritable_](
+    filter.replacements_ = [&boundary, &sandbox, rewritable = filter.rewritable_,
+                            owners = boundary.secrets.owners()](
                                std::uint32_t, std::uint32_t id) -> std::optional<std::string> {
       if (!rewritable) return std::nullopt;
-      const VaultNeedles::Owner& owner = boundary.secrets.owner(id);
+      const VaultNeedles::Owner& owner = owners->at(id);
       return vault::resize_stub(boundary.vault.stub(*owner.credential, sandbox.id, {}),
                                 owner.value_bytes);
     };
@@ -68,9 +73,9 @@ std::expected<void, Refusal> AnswerFilter::take_fields(const http::ResponseHead&
       continue;
     }
     if (is_dropped(field.name) && !equal_ignoring_case(field.name, "content-type")) continue;
-    auto value = clean(field.value);
     auto name = clean(field.name);
-    if (!value || !name || !http::is_token(*name))
+    auto value = clean(field.value);
+    if (!name || !value || !http::is_token(*name))
       return std::unexpected(unreadable("a header field cannot be delivered"));
     if (equal_ignoring_case(field.name, "content-type")) {
       head_.content_type = std::move(*value);
@@ -79,7 +84,8 @@ std::expected<void, Refusal> AnswerFilter::take_fields(const http::ResponseHead&
     }
   }
   // A part of an answer could hold a part of a secret.
-  if (scrubber_ && (head.status == 206 || head_.content_type.starts_with("multipart/byteranges")))
+  const bool is_part = head.status == 206 || head.status == 226;
+  if (scrubber_ && (is_part || head_.content_type.starts_with("multipart/byteranges")))
     return std::unexpected(unreadable("the host sent a part that was not asked for"));
   if (scrubber_) head_.fields.emplace_back("Cache-Control", "no-store");
   if (!codings.empty()) {
@@ -101,6 +107,23 @@ std::optional<std::string> AnswerFilter::clean(std::string_view text) const {
     return std::nullopt;
   scrubbed_field_ |= !scrubber.replaced().empty();
   return out;
+}
+
+Result<void> AnswerFilter::pass_message(std::string& message) {
+  if (!scrubber_) return {};
+  std::string out;
+  if (scrubber_->feed(message, out) != scan::Scrubber::State::kOk) return cut();
+  // What was delivered and what comes out now must agree as far as both go.
+  const std::size_t known = std::min(open_tail_.size(), out.size());
+  if (std::string_view(out).substr(0, known) != std::string_view(open_tail_).substr(0, known))
+    return cut();
+  const std::size_t held = scrubber_->held_bytes();
+  if (held > kOpenTailMax) return cut();
+  std::string open = out.size() < open_tail_.size() ? open_tail_.substr(out.size()) + message
+                                                    : message.substr(message.size() - held);
+  if (out.size() >= open_tail_.size()) message = out.substr(open_tail_.size()) + open;
+  open_tail_ = std::move(open);
+  return {};
 }
 
 Result<void> AnswerFilter::scrub(std::string_view piece, std::string& out) {

@@ -29,6 +29,9 @@ class AnswerFilter {
   Result<void> finish(std::string& out);
   // Nothing when a value cannot be delivered.
   std::optional<std::string> clean(std::string_view text) const;
+  // For answers that are messages: `message`, as it may be delivered. A secret that is spread over
+  // several cannot be replaced, because its beginning has arrived: kDenied before its end does.
+  Result<void> pass_message(std::string& message);
 
   bool has_scrubbed() const;
 
@@ -44,6 +47,7 @@ class AnswerFilter {
   std::optional<scan::Scrubber> scrubber_;
   std::optional<scan::ContentDecoder> decoder_;
   http::Response head_;
+  std::string open_tail_;  // delivered in messages, and may yet turn out to begin a secret
 };
 
 }  // namespace pons::egress

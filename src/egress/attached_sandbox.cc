@@ -1,5 +1,7 @@
 #include "attached_sandbox.h"
 
+#include <algorithm>
+
 namespace pons::egress {
 
 Result<std::shared_ptr<const scan::NeedleSet>> VaultNeedles::current() {
@@ -16,7 +18,7 @@ Result<std::shared_ptr<const scan::NeedleSet>> VaultNeedles::current() {
     }
   }
   set_ = needles.empty() ? nullptr : TRY(scan::NeedleSet::create(needles));
-  owners_ = std::move(owners);
+  owners_ = std::make_shared<const std::vector<Owner>>(std::move(owners));
   generation_ = vault_.generation();
   return set_;
 }
@@ -35,6 +37,22 @@ void AttachedSandbox::remember_grants(const vault::Vault& vault) {
     granted.emplace(grant.credential->name, std::move(grant.credential));
 }
 
+bool AttachedSandbox::spend(std::uint64_t bytes) {
+  const std::uint64_t most = policy->limits().bytes_out;
+  if (most != 0 && (traffic.bytes_out > most || bytes > most - traffic.bytes_out)) {
+    traffic.bytes_out = std::max(traffic.bytes_out, most);
+    return false;
+  }
+  traffic.bytes_out += bytes;
+  return true;
+}
+
+bool AttachedSandbox::has_spent_all() const {
+  const PolicyLimits& limits = policy->limits();
+  return (limits.requests != 0 && traffic.requests > limits.requests) ||
+         (limits.bytes_out != 0 && traffic.bytes_out >= limits.bytes_out);
+}
+
 Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vault::Vault& vault) {
   if (stubs_generation_ == vault.generation() && stubs_policy_ == policy->generation())
     return stubs_;
@@ -46,7 +64,7 @@ Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vaul
     owners.push_back(grant.credential->name);
   }
   stubs_ = needles.empty() ? nullptr : TRY(scan::NeedleSet::create(needles));
-  stub_owners_ = std::move(owners);
+  stub_owners_ = std::make_shared<const std::vector<std::string>>(std::move(owners));
   stubs_generation_ = vault.generation();
   stubs_policy_ = policy->generation();
   return stubs_;

@@ -40,18 +40,15 @@ class AttachedSandbox {
   // As they were when it was last asked: to tell what the vault has taken away.
   std::map<std::string, std::shared_ptr<const vault::Credential>> granted;
   void remember_grants(const vault::Vault& vault);
+  // Counts bytes that are about to leave. False when they are more than the policy gives.
+  [[nodiscard]] bool spend(std::uint64_t bytes);
+  bool has_spent_all() const;
   // Their stubs, ready to be looked for; null when it has none.
   Result<std::shared_ptr<const scan::NeedleSet>> stubs(const vault::Vault& vault);
-  // The name of the credential whose stub was found in the set that stubs() returned last.
-  const std::string& stub_owner(std::uint32_t needle) const { return stub_owners_.at(needle); }
-
-  // True when it has sent more than its policy gives it.
-  bool has_spent_bytes() const {
-    return policy->limits().bytes_out != 0 && traffic.bytes_out > policy->limits().bytes_out;
-  }
-  bool has_spent_requests() const {
-    return policy->limits().requests != 0 && traffic.requests > policy->limits().requests;
-  }
+  // The names of the credentials whose stubs are in the set that stubs() returned last, by the id
+  // of a Finding. Kept together with that set, as VaultNeedles::owners().
+  using StubOwners = std::shared_ptr<const std::vector<std::string>>;
+  const StubOwners& stub_owners() const { return stub_owners_; }
 
   const std::uint64_t key;
   const std::string id;
@@ -65,7 +62,7 @@ class AttachedSandbox {
   std::uint64_t stubs_generation_ = 0;  // of the vault
   std::uint64_t stubs_policy_ = 0;
   std::shared_ptr<const scan::NeedleSet> stubs_;
-  std::vector<std::string> stub_owners_;
+  StubOwners stub_owners_ = std::make_shared<const std::vector<std::string>>();
 
  public:
   linux::TaskGroup flows;  // last: they use all of the above

@@ -23,6 +23,7 @@ bool contains_ignoring_case(std::string_view text, std::string_view part) {
 
 std::string for_the_record(const Boundary& boundary, AttachedSandbox& sandbox,
                            std::string_view text) {
+  if (text.size() < scan::kNeedleBytesMin) return std::string(text);
   const auto secrets = boundary.secrets.current();
   const auto stubs = sandbox.stubs(boundary.vault);
   if (!secrets || !stubs) return std::string(kWithheld);

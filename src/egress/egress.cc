@@ -76,6 +76,12 @@ Result<std::map<std::string, std::string>> read_map(const roles::RoleStart& star
   }
 }
 
+Result<PackageHosts> read_packages(const roles::RoleStart& start) {
+  const auto found = start.values.find("packages");
+  if (found == start.values.end()) return PackageHosts{};
+  return parse_package_hosts(TRY(parse_json(found->second)));
+}
+
 Task<> flush_audit(linux::Loop& loop, audit::AuditLog& audit) {
   for (;;) {
     co_await loop.sleep_for(std::chrono::milliseconds(100));
@@ -121,7 +127,7 @@ Result<int> serve(roles::RoleStart start) {
                     .sessions = std::make_shared<http::TlsSessions>(kClock),
                     .gateway_channel = runtime->channel_to(Role::kGateway),
                     .tools_channel = runtime->channel_to(Role::kBrain)};
-  Attachments attachments(boundary, runtime->keeper(), read_package_hosts(),
+  Attachments attachments(boundary, runtime->keeper(), TRY(read_packages(runtime->start())),
                           TRY(read_map(runtime->start(), "environments")));
   TRY_VOID(attachments.adopt());
   runtime->add_routes(egress_routes(boundary, attachments));

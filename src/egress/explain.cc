@@ -60,7 +60,9 @@ Task<Result<Json>> explain_request(Boundary& boundary, std::shared_ptr<AttachedS
                                    std::string url, std::string method) {
   CO_TRY(const Address address, parse_url(url));
   const Origin& origin = address.origin;
-  const Policy& policy = *sandbox->policy;
+  // Held: another may take its place while the name is resolved.
+  const std::shared_ptr<const Policy> held = sandbox->policy;
+  const Policy& policy = *held;
   Decision decision = policy.judge_connect(origin.host, origin.port);
   if (!decision.allowed()) co_return refused(decision, origin);
   decision = policy.judge_request(origin.host, origin.port, method, address.target);
@@ -77,8 +79,8 @@ Task<Result<Json>> explain_request(Boundary& boundary, std::shared_ptr<AttachedS
              .path = std::string_view(address.target).substr(0, address.target.find('?'))}) !=
             nullptr)
       credentials.push_back(grant.credential->name);
-  const bool ended =
-      is_bound(boundary, *sandbox, origin) || policy.needs_inspection(origin.host, origin.port);
+  const bool ended = is_bound_elsewhere(boundary, *sandbox, origin) ||
+                     policy.needs_inspection(origin.host, origin.port);
   Json answer = {{"verdict", credentials.empty() ? "allow" : "swap"},
                  {"rule", decision.rule},
                  {"tls", !origin.tls ? "none"

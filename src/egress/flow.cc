@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <array>
 
-#include "discretion.h"
+#include "decision_record.h"
 #include "judge.h"
 #include "pons/base/id.h"
-#include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/egress/dns_responder.h"
+#include "pons/http/http2.h"
+#include "pons/http/server.h"
 #include "relay.h"
 #include "splice.h"
 #include "upstream.h"
@@ -167,7 +168,7 @@ bool Flow::must_look_into(const Origin& origin) const {
   const auto* name = std::get_if<HostName>(&origin.host);
   return (name != nullptr && is_built_in(*name)) ||
          sandbox_->policy->needs_inspection(origin.host, origin.port) ||
-         knows_secrets(boundary_, *sandbox_, origin.host);
+         is_bound_elsewhere(boundary_, *sandbox_, origin);
 }
 
 Task<> Flow::carry(Origin origin) {
@@ -182,6 +183,7 @@ Task<> Flow::carry(Origin origin) {
   if (auto* hello = std::get_if<http::ClientHello>(&*greeting))
     co_return co_await carry_tls(origin, std::move(*hello));
   if (std::holds_alternative<PlainHttp>(*greeting)) co_return co_await carry_http(origin);
+  if (std::holds_alternative<PlainHttp2>(*greeting)) co_return co_await carry_http2(origin);
   record(origin, audit::Verdict::kDrop, "tcp", "unknown_protocol", "");
 }
 
@@ -209,16 +211,17 @@ Task<> Flow::carry_tls(Origin origin, http::ClientHello hello) {
   origin.tls = true;
   if (auto refusal = check_greeting(origin, hello)) co_return co_await refuse(origin, *refusal);
   // A greeting with an encrypted part may mean another host than it names: ended here, it cannot.
-  if (must_look_into(origin) || hello.has_encrypted_hello)
+  // And a host that gets a secret on one port may show it on another.
+  if (must_look_into(origin) || hello.has_encrypted_hello ||
+      is_bound_elsewhere(boundary_, *sandbox_, origin))
     co_return co_await end_tls(origin, std::move(hello));
   co_await pass_through(origin, "tls");
 }
 
 Task<> Flow::end_tls(Origin origin, http::ClientHello hello) {
   std::vector<std::string> offered;
-  for (const char* protocol : {"http/1.1"})
-    if (hello.protocols.empty() ||
-        std::ranges::find(hello.protocols, protocol) != hello.protocols.end())
+  for (const char* protocol : {"h2", "http/1.1"})
+    if (std::ranges::find(hello.protocols, protocol) != hello.protocols.end())
       offered.emplace_back(protocol);
   // The host chooses first, so that the client gets exactly what the host speaks.
   auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, offered);
@@ -239,7 +242,7 @@ Task<> Flow::end_tls(Origin origin, http::ClientHello hello) {
     co_return;
   }
   if (!upstream) co_return co_await answer_refused(std::move(*client), origin, upstream.error());
-  co_await relay(std::move(*client), origin, std::move(upstream->transport));
+  co_await relay(std::move(*client), origin, std::move(upstream->transport), protocol == "h2");
 }
 
 Task<> Flow::carry_http(Origin origin) {
@@ -247,12 +250,34 @@ Task<> Flow::carry_http(Origin origin) {
   if (client) co_await relay(std::move(*client), origin, nullptr);
 }
 
+// Without TLS nothing can be agreed on: whoever begins like this knows that the host speaks it.
+Task<> Flow::carry_http2(Origin origin) {
+  auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, {});
+  auto client = take_socket();
+  if (upstream && client)
+    co_await relay(std::move(*client), origin, std::move(upstream->transport), true);
+}
+
 // ---- then
 
 Task<> Flow::relay(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
-                   std::unique_ptr<http::Transport> ready) {
+                   std::unique_ptr<http::Transport> ready, bool http2) {
+  const bool tls = origin && origin->tls;
   const std::optional<Origin> relayed_to = origin;
-  Relay relay(boundary_, sandbox_, std::move(origin), std::move(ready));
+  Relay relay(boundary_, sandbox_, std::move(origin), std::move(ready),
+              http2 ? Relay::Version::kHttp2 : Relay::Version::kHttp1);
+  if (http2) {
+    http::Http2Limits limits;
+    limits.head = relay_limits().head;
+    limits.body_bytes = kBodyBytesMax;
+    limits.idle_time = relay_limits().idle_time;
+    limits.body_idle_time = relay_limits().body_idle_time;
+    limits.write_stall = relay_limits().write_stall;
+    co_return co_await http::serve_http2(
+        boundary_.loop, std::move(client), {.role = "sandbox"}, limits,
+        [&relay](http::Exchange& exchange) { return relay.handle(exchange); },
+        tls ? "https" : "http");
+  }
   http::Server server(boundary_.loop, relay_limits(),
                       [&relay](http::Exchange& exchange) { return relay.handle(exchange); });
   server.set_refuser(refuser_for(relayed_to));
@@ -270,23 +295,17 @@ http::Refuser Flow::refuser_for(std::optional<Origin> origin) {
 }
 
 Task<> Flow::pass_through(Origin origin, std::string_view protocol) {
-  ++sandbox_->traffic.requests;  // how many are in it nobody can tell
-  if (sandbox_->has_spent_requests() || sandbox_->has_spent_bytes())
-    co_return co_await refuse(origin, budget_spent());
+  if (sandbox_->has_spent_all()) co_return co_await refuse(origin, budget_spent());
   auto upstream = co_await dial_upstream(boundary_, sandbox_, origin);
   if (!upstream) co_return co_await refuse(origin, upstream.error());
   auto outside = http::create_plain_transport(boundary_.loop, std::move(*upstream));
   auto inside = take_socket();
   if (!outside || !inside) co_return;
-  // At its beginning: one that never ends by itself is on record, too.
+  // Before the first byte: whatever ends this later, the decision is known.
   record(origin, audit::Verdict::kAllow, protocol, "", "");
-  const auto may_send = [&](std::size_t bytes) {
-    sandbox_->traffic.bytes_out += bytes;
-    if (sandbox_->has_spent_bytes())
-      record(origin, audit::Verdict::kCut, protocol, budget_spent().code, "");
-    return !sandbox_->has_spent_bytes();
-  };
-  co_await splice(boundary_.loop, **inside, **outside, may_send, kIdleTime);
+  co_await splice(
+      boundary_.loop, **inside, **outside,
+      [&](std::size_t bytes) { return sandbox_->spend(bytes); }, kIdleTime);
 }
 
 // A client that speaks HTTP learns why; any other is cut off.
@@ -338,20 +357,19 @@ Result<std::unique_ptr<http::Transport>> Flow::take_socket() {
 
 void Flow::record(const Origin& origin, audit::Verdict verdict, std::string_view protocol,
                   std::string_view code, std::string_view rule) {
-  const auto recorded =
-      boundary_.audit.append({.verdict = verdict,
-                              .sandbox = sandbox_->id,
-                              .session = {},
-                              .code = std::string(code),
-                              .rule = std::string(rule),
-                              .method = {},
-                              .host = for_the_record(boundary_, *sandbox_, to_text(origin.host)),
-                              .port = origin.port,
-                              .protocol = std::string(protocol),
-                              .path = {},
-                              .credentials = {},
-                              .request_id = {}});
-  if (!recorded) LOG_ERROR("a decision is not in the audit log", {"error", recorded.error()});
+  record_decision(boundary_, *sandbox_,
+                  {.verdict = verdict,
+                   .sandbox = {},
+                   .session = {},
+                   .code = std::string(code),
+                   .rule = std::string(rule),
+                   .method = {},
+                   .host = to_text(origin.host),
+                   .port = origin.port,
+                   .protocol = std::string(protocol),
+                   .path = {},
+                   .credentials = {},
+                   .request_id = {}});
 }
 
 }  // namespace pons::egress

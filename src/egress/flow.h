@@ -31,10 +31,11 @@ class Flow {
   Task<> carry_tls(Origin origin, http::ClientHello hello);
   Task<> end_tls(Origin origin, http::ClientHello hello);
   Task<> carry_http(Origin origin);
+  Task<> carry_http2(Origin origin);
   Task<> pass_through(Origin origin, std::string_view protocol);
   Task<> refuse(Origin origin, Refusal refusal);
   Task<> relay(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
-               std::unique_ptr<http::Transport> ready);
+               std::unique_ptr<http::Transport> ready, bool http2 = false);
   Task<> refuse_connect(Origin origin, Refusal refusal);
   http::Refuser refuser_for(std::optional<Origin> origin);
   Task<> answer_refused(std::unique_ptr<http::Transport> client, Origin origin, Refusal refusal);

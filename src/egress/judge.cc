@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "pons/base/text.h"
 #include "pons/scan/scanner.h"
@@ -13,16 +14,15 @@ namespace pons::egress {
 
 namespace {
 
-// In the order of Judged::forbidden.
-constexpr std::uint32_t kSecretsSet = 0;
-
 // Where credentials travel whatever a binding says: a bound host takes ours there and nobody
 // else's.
-constexpr std::array kCredentialFields = {"authorization", "cookie", "x-api-key", "private-token",
-                                          "x-auth-token"};
-constexpr std::array kCredentialParameters = {"access_token",   "private_token", "api_key",
-                                              "apikey",         "job_token",     "oauth_token",
-                                              "x-amz-signature"};
+constexpr std::array kCredentialFields = {
+    "authorization", "cookie",         "x-api-key",      "api-key",
+    "apikey",        "x-goog-api-key", "private-token",  "job-token",
+    "deploy-token",  "x-auth-token",   "x-access-token", "x-amz-security-token"};
+constexpr std::array kCredentialParameters = {
+    "access_token", "private_token", "api_key",         "apikey",          "api-key",
+    "job_token",    "oauth_token",   "x-amz-signature", "x-goog-signature"};
 
 Refusal refuse(std::string code, std::string reason, std::string hint) {
   return {.code = std::move(code), .reason = std::move(reason), .hint = std::move(hint)};
@@ -39,10 +39,6 @@ template <class Names>
 bool is_one_of(std::string_view name, const Names& names) {
   return std::ranges::any_of(names,
                              [&](std::string_view n) { return equal_ignoring_case(name, n); });
-}
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
 }
 
 // "name", "name:port", "[v6]:port": the same host and port as the connection's own.
@@ -66,6 +62,12 @@ bool names_known_hops(std::string_view connection) {
                                  "http2-settings", "proxy-connection", "trailer"};
   return std::ranges::all_of(split(connection, ','), [&](std::string_view token) {
     return trim(token).empty() || is_one_of(trim(token), kKnown);
+  });
+}
+
+bool names_host(const vault::Credential& credential, const HostName& name) {
+  return std::ranges::any_of(credential.bindings, [&](const vault::Binding& binding) {
+    return binding.matches_host(name.text(), binding.ports.front());
   });
 }
 
@@ -103,7 +105,7 @@ class RequestJudge {
 
   Step ask_policy() {
     const Policy& policy = *sandbox_.policy;
-    if (sandbox_.has_spent_requests() || sandbox_.has_spent_bytes()) return budget_spent();
+    if (sandbox_.has_spent_all()) return budget_spent();
     std::string target(head_.path());
     if (!head_.query().empty()) target.append("?").append(head_.query());
     const Decision decision =
@@ -121,13 +123,20 @@ class RequestJudge {
     if (!secrets || !stubs)
       return refuse("vault_unavailable", "the vault cannot be used", "try later");
     if (*secrets != nullptr) out_.forbidden.push_back(*secrets);
-    if (*stubs != nullptr) out_.forbidden.push_back(*stubs);
-    out_.bound = knows_secrets(boundary_, sandbox_, origin_.host);
+    const bool inert = sandbox_.policy->tolerates_stubs(origin_.host, origin_.port);
+    if (*stubs != nullptr && !inert) out_.forbidden.push_back(*stubs);
+    out_.secrets_are_first = *secrets != nullptr;
+    out_.stub_owners = sandbox_.stub_owners();
     const auto* name = std::get_if<HostName>(&origin_.host);
-    if (name == nullptr || !origin_.tls) return {};  // an address, or a line that anyone can read
+    if (name == nullptr) return {};
+    out_.scrubs = std::ranges::any_of(boundary_.vault.list(), [&](const auto& credential) {
+      return names_host(*credential, *name);
+    });
+    if (!origin_.tls) return {};  // a line that anyone can read
     for (Grant& grant : sandbox_.grants(boundary_.vault))
       if (vault::is_bound_to(*grant.credential, name->text(), origin_.port))
         bound_.push_back(std::move(grant));
+    out_.bound = !bound_.empty();
     target_ = {
         .host = name->text(), .port = origin_.port, .method = head_.method, .path = head_.path()};
     return {};
@@ -135,53 +144,85 @@ class RequestJudge {
 
   // Stubs in the path or the query, where a binding declares that place.
   Step carry_target() {
-    std::string seen = out_.request.target;  // without what was swapped
-    for (const Grant& grant : bound_) {
-      for (const vault::Binding* binding : vault::find_bindings(*grant.credential, target_)) {
-        if (binding->position == vault::Position::kQuery) swap_query(grant, *binding, seen);
-        if (binding->position == vault::Position::kPath) swap_path(grant, *binding, seen);
+    const std::string target = std::move(out_.request.target);
+    const std::size_t end = std::min(target.find('?'), target.size());
+    std::string path = target.substr(0, end);
+    std::string seen = path;  // without what was swapped
+    for_each_binding(vault::Position::kPath, [&](const Grant& grant, const vault::Binding&) {
+      swap_path(grant, path, seen);
+    });
+    out_.request.target = std::move(path);
+    if (end == target.size()) return look_through(seen);
+    char mark = '?';
+    for (const std::string_view pair : split(std::string_view(target).substr(end + 1), '&')) {
+      out_.request.target += std::exchange(mark, '&');
+      if (auto swapped = swap_pair(pair)) {
+        out_.request.target += *swapped;
+        continue;
       }
+      if (out_.bound && is_credential_parameter(pair.substr(0, pair.find('='))))
+        return found_or_foreign(pair, "target");
+      out_.request.target += pair;
+      seen.append("&").append(pair);
     }
-    if (out_.bound)
-      for (const std::string_view pair : split(head_.query(), '&'))
-        if (is_credential_parameter(pair) && !swapped_pairs_.contains(std::string(pair)))
-          return found_or_foreign(pair, "target");
+    return look_through(seen);
+  }
+
+  Step look_through(std::string seen) const {
     seen.append(" ").append(head_.method);
     if (const auto finding = scan::scan_text(out_.forbidden, seen))
-      return found_in(sandbox_, boundary_, *finding, origin_, "target");
+      return found_in(out_, boundary_, *finding, origin_, "target");
     return {};
   }
 
-  void swap_query(const Grant& grant, const vault::Binding& binding, std::string& seen) {
-    const std::string sent = fmt::format("{}={}", binding.name, grant.stub);
-    const std::size_t question = out_.request.target.find('?');
-    if (question == std::string::npos) return;
-    std::string query;
-    std::string rest;
-    for (const std::string_view pair :
-         split(std::string_view(out_.request.target).substr(question + 1), '&')) {
-      const bool hit = pair == sent;
-      if (!query.empty()) query += '&';
-      query += hit ? fmt::format("{}={}", binding.name,
-                                 percent_encoded(grant.credential->value.reveal()))
-                   : std::string(pair);
-      if (!hit) rest.append("&").append(pair);
-      if (hit) note_swap(grant);
-      if (hit) swapped_pairs_.insert(sent);
-    }
-    out_.request.target = out_.request.target.substr(0, question + 1) + query;
-    seen = out_.request.target.substr(0, question + 1) + rest;
+  template <class Use>
+  void for_each_binding(vault::Position position, const Use& use) {
+    for (const Grant& grant : bound_)
+      for (const vault::Binding* binding : vault::find_bindings(*grant.credential, target_))
+        if (binding->position == position) use(grant, *binding);
   }
 
-  void swap_path(const Grant& grant, const vault::Binding&, std::string& seen) {
-    const std::size_t end = std::min(out_.request.target.find('?'), out_.request.target.size());
-    const std::size_t at = out_.request.target.find(grant.stub);
-    if (at == std::string::npos || at >= end) return;
-    out_.request.target.replace(at, grant.stub.size(),
-                                percent_encoded(grant.credential->value.reveal()));
-    if (const std::size_t place = seen.find(grant.stub); place != std::string::npos)
-      seen.erase(place, grant.stub.size());
+  // "name=stub", as a binding declares it.
+  std::optional<std::string> swap_pair(std::string_view pair) {
+    std::optional<std::string> swapped;
+    for_each_binding(
+        vault::Position::kQuery, [&](const Grant& grant, const vault::Binding& binding) {
+          if (swapped || pair != fmt::format("{}={}", binding.name, grant.stub)) return;
+          if (!swapped_parameters_.insert(binding.name).second) return;  // once is enough
+          swapped =
+              fmt::format("{}={}", binding.name, percent_encoded(grant.credential->value.reveal()));
+          note_swap(grant);
+        });
+    return swapped;
+  }
+
+  void swap_path(const Grant& grant, std::string& path, std::string& seen) {
+    const std::size_t at = path.find(grant.stub);
+    const std::size_t place = seen.find(grant.stub);
+    if (at == std::string::npos || place == std::string::npos) return;
+    path.replace(at, grant.stub.size(), percent_encoded(grant.credential->value.reveal()));
+    seen.erase(place, grant.stub.size());
     note_swap(grant);
+  }
+
+  // However it is written: "access%5Ftoken" is the same to the host.
+  bool is_credential_parameter(std::string_view written) const {
+    const std::string decoded = percent_decoded(written);
+    const std::string_view name = std::string_view(decoded).substr(0, decoded.find('['));
+    if (is_one_of(name, kCredentialParameters)) return true;
+    return std::ranges::any_of(bound_, [&](const Grant& grant) {
+      return std::ranges::any_of(grant.credential->bindings, [&](const vault::Binding& binding) {
+        return binding.position == vault::Position::kQuery &&
+               equal_ignoring_case(binding.name, name);
+      });
+    });
+  }
+
+  // A stub that stands in the right place in a wrong form deserves its own answer.
+  Refusal found_or_foreign(std::string_view text, std::string_view place) const {
+    if (const auto finding = scan::scan_text(out_.forbidden, text))
+      return found_in(out_, boundary_, *finding, origin_, place);
+    return foreign_credential();
   }
 
   Step carry_fields() {
@@ -208,8 +249,8 @@ class RequestJudge {
       out_.request.fields.emplace_back(field.name, field.value);
     }
     if (const auto finding = scan::scan_text(out_.forbidden, seen))
-      return found_in(sandbox_, boundary_, *finding, origin_, "field");
-    if (out_.bound) out_.request.fields.emplace_back("Accept-Encoding", "identity");
+      return found_in(out_, boundary_, *finding, origin_, "field");
+    if (out_.scrubs) out_.request.fields.emplace_back("Accept-Encoding", "identity");
     return {};
   }
 
@@ -239,39 +280,21 @@ class RequestJudge {
     });
   }
 
-  // However its name is written: the host decodes it.
-  bool is_credential_parameter(std::string_view pair) const {
-    const std::string decoded = percent_decoded(pair.substr(0, pair.find('=')));
-    const std::string_view name = std::string_view(decoded).substr(0, decoded.find('['));
-    if (is_one_of(name, kCredentialParameters)) return true;
-    return std::ranges::any_of(bound_, [&](const Grant& grant) {
-      return std::ranges::any_of(grant.credential->bindings, [&](const vault::Binding& binding) {
-        return binding.position == vault::Position::kQuery && binding.name == name;
-      });
-    });
-  }
-
-  // What would let a request be read as another one than was judged. Toward a bound host also what
-  // would let its answer come in a form, or in parts, in which a secret cannot be seen.
+  // What would let a request be read as another one than was judged. Toward a host that gets
+  // secrets also what would let its answer come in a form, or in parts, in which a secret cannot be
+  // seen.
   bool is_dropped(std::string_view name) const {
     constexpr std::array kOverrides = {"x-http-method-override", "x-method-override",
                                        "x-http-method",          "x-original-url",
                                        "x-rewrite-url",          "max-forwards"};
     constexpr std::array kPartial = {"accept-encoding", "range", "if-range"};
-    return is_one_of(name, kOverrides) || (out_.bound && is_one_of(name, kPartial));
+    return is_one_of(name, kOverrides) || (out_.scrubs && is_one_of(name, kPartial));
   }
 
   void note_swap(const Grant& grant) {
     if (std::ranges::find(out_.used, grant.credential) != out_.used.end()) return;
     out_.credentials.push_back(grant.credential->name);
     out_.used.push_back(grant.credential);
-  }
-
-  // A stub that stands in the right place in a wrong form deserves its own answer.
-  Refusal found_or_foreign(std::string_view text, std::string_view place) const {
-    if (const auto finding = scan::scan_text(out_.forbidden, text))
-      return found_in(sandbox_, boundary_, *finding, origin_, place);
-    return foreign_credential();
   }
 
   static Refusal foreign_credential() {
@@ -283,11 +306,9 @@ class RequestJudge {
   static std::string percent_decoded(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
-      std::optional<std::uint64_t> byte;
-      if (text[i] == '%' && text.size() - i > 2) {
-        const char digits[] = {lower(text[i + 1]), lower(text[i + 2])};
-        byte = parse_hex({digits, 2});
-      }
+      std::string digits(text[i] == '%' ? text.substr(i + 1, 2) : "");
+      for (char& digit : digits) digit = static_cast<char>(digit | 0x20);  // lower case
+      const auto byte = digits.size() == 2 ? parse_hex(digits) : std::nullopt;
       out += byte ? static_cast<char>(*byte) : text[i];
       if (byte) i += 2;
     }
@@ -310,7 +331,7 @@ class RequestJudge {
   const http::RequestHead& head_;
   std::vector<Grant> bound_;
   vault::Target target_;
-  std::set<std::string> swapped_pairs_;  // of the query, as they came
+  std::set<std::string> swapped_parameters_;  // of the query, as they came
   Judged out_;
 };
 
@@ -338,37 +359,33 @@ bool is_bound(const Boundary& boundary, const AttachedSandbox& sandbox, const Or
   });
 }
 
-bool knows_secrets(const Boundary& boundary, const AttachedSandbox& sandbox,
-                   const Destination& host) {
-  const auto* name = std::get_if<HostName>(&host);
+bool is_bound_elsewhere(const Boundary& boundary, const AttachedSandbox& sandbox,
+                        const Origin& origin) {
+  const auto* name = std::get_if<HostName>(&origin.host);
   if (name == nullptr) return false;
   return std::ranges::any_of(sandbox.grants(boundary.vault), [&](const Grant& grant) {
-    return std::ranges::any_of(grant.credential->bindings, [&](const vault::Binding& binding) {
-      return binding.matches_host(name->text(), binding.ports.front());
-    });
+    return names_host(*grant.credential, *name);
   });
 }
 
-Refusal found_in(const AttachedSandbox& sandbox, const Boundary& boundary,
-                 const scan::Finding& finding, const Origin& origin, std::string_view place) {
-  const auto secrets = boundary.secrets.current();
-  const bool has_secrets = secrets && *secrets != nullptr;
-  if (has_secrets && finding.set == kSecretsSet)
+Refusal found_in(const Judged& judged, const Boundary& boundary, const scan::Finding& finding,
+                 const Origin& origin, std::string_view place) {
+  if (judged.secrets_are_first && finding.set == 0)
     return refuse("secret_in_request",
                   fmt::format("the request's {} holds the value of a credential itself", place),
                   "a real secret is in this sandbox: rotate it, and use the stub");
-  const auto credential = boundary.vault.load(sandbox.stub_owner(finding.id));
+  const std::string& owner = judged.stub_owners->at(finding.id);
+  const auto credential = boundary.vault.load(owner);
   const auto* name = std::get_if<HostName>(&origin.host);
   const bool bound_here =
       credential && name != nullptr && vault::is_bound_to(**credential, name->text(), origin.port);
   if (!bound_here)
-    return refuse("credential_endpoint_mismatch",
-                  fmt::format("{} is not for this host", sandbox.stub_owner(finding.id)),
+    return refuse("credential_endpoint_mismatch", fmt::format("{} is not for this host", owner),
                   "send the credential only to the host it is bound to");
-  return refuse("undeclared_position",
-                fmt::format("{} stands in the request's {}, where it is not declared",
-                            sandbox.stub_owner(finding.id), place),
-                "send it in the field, and in the form, that its binding names");
+  return refuse(
+      "undeclared_position",
+      fmt::format("{} stands in the request's {}, where it is not declared", owner, place),
+      "send it in the field, and in the form, that its binding names");
 }
 
 std::expected<Judged, Refusal> judge_request(const Boundary& boundary, AttachedSandbox& sandbox,

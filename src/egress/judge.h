@@ -16,8 +16,13 @@ struct Judged {
   http::ClientRequest request;
   std::vector<std::string> credentials;                        // whose secrets are in it
   std::vector<std::shared_ptr<const vault::Credential>> used;  // the same, as they were then
-  bool bound = false;          // the host knows secrets: its answers are scrubbed
-  scan::NeedleSets forbidden;  // what its body must not hold
+  bool bound = false;  // the origin gets secrets of this sandbox, and takes no others
+  // A host that gets secrets, anyone's and on any port, may show them on all: its answers are
+  // scrubbed.
+  bool scrubs = false;
+  scan::NeedleSets forbidden;      // what its body must not hold
+  bool secrets_are_first = false;  // in `forbidden`; stubs otherwise
+  AttachedSandbox::StubOwners stub_owners;
   std::string rule;
 };
 
@@ -26,16 +31,14 @@ std::expected<Judged, Refusal> judge_request(const Boundary& boundary, AttachedS
                                              const Origin& origin, const http::RequestHead& head);
 
 // The refusal for something that was found where it must not be.
-Refusal found_in(const AttachedSandbox& sandbox, const Boundary& boundary,
-                 const scan::Finding& finding, const Origin& origin, std::string_view place);
+Refusal found_in(const Judged& judged, const Boundary& boundary, const scan::Finding& finding,
+                 const Origin& origin, std::string_view place);
 
 // True when requests to the origin carry secrets of this sandbox.
 bool is_bound(const Boundary& boundary, const AttachedSandbox& sandbox, const Origin& origin);
-
-// True when the host gets secrets of this sandbox on some port. What it heard there it may tell on
-// any other, and over a line that carries none.
-bool knows_secrets(const Boundary& boundary, const AttachedSandbox& sandbox,
-                   const Destination& host);
+// True when the same host gets secrets of this sandbox, on whatever port.
+bool is_bound_elsewhere(const Boundary& boundary, const AttachedSandbox& sandbox,
+                        const Origin& origin);
 
 // Fields that concern one connection only, or that say where a request came from.
 bool is_hop_field(std::string_view name);

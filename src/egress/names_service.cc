@@ -3,9 +3,8 @@
 
 #include <array>
 
-#include "discretion.h"
+#include "decision_record.h"
 #include "flow.h"
-#include "pons/base/log.h"
 #include "pons/egress/dns_responder.h"
 
 namespace pons::egress {
@@ -18,20 +17,19 @@ constexpr Duration kQuestionTime = std::chrono::seconds(10);
 // Refusals are decisions; names that were allowed show when they are used.
 void record(Boundary& boundary, AttachedSandbox& sandbox, const DnsOutcome& outcome) {
   if (!outcome.name || outcome.decision.allowed()) return;
-  const auto recorded =
-      boundary.audit.append({.verdict = audit::Verdict::kDrop,
-                             .sandbox = sandbox.id,
-                             .session = {},
-                             .code = std::string(to_string(outcome.decision.reason)),
-                             .rule = outcome.decision.rule,
-                             .method = {},
-                             .host = for_the_record(boundary, sandbox, outcome.name->text()),
-                             .port = 53,
-                             .protocol = "dns",
-                             .path = {},
-                             .credentials = {},
-                             .request_id = {}});
-  if (!recorded) LOG_ERROR("a decision is not in the audit log", {"error", recorded.error()});
+  record_decision(boundary, sandbox,
+                  {.verdict = audit::Verdict::kDrop,
+                   .sandbox = {},
+                   .session = {},
+                   .code = std::string(to_string(outcome.decision.reason)),
+                   .rule = outcome.decision.rule,
+                   .method = {},
+                   .host = outcome.name->text(),
+                   .port = 53,
+                   .protocol = "dns",
+                   .path = {},
+                   .credentials = {},
+                   .request_id = {}});
 }
 
 }  // namespace
@@ -50,6 +48,8 @@ Task<> answer_names(Boundary& boundary, AttachedSandbox& sandbox) {
       continue;
     }
     if (got < 0 && errno != EINTR && errno != ECONNREFUSED) co_return;
+    // Empty ones count too: they must not keep the loop for themselves.
+    if (++handled % kQueriesPerTurn == 0) co_await boundary.loop.next_round();
     if (got <= 0) continue;
     const DnsOutcome outcome = answer_dns({query.data(), static_cast<std::size_t>(got)},
                                           *sandbox.policy, sandbox.names, boundary.loop.now());
@@ -57,7 +57,6 @@ Task<> answer_names(Boundary& boundary, AttachedSandbox& sandbox) {
     if (!outcome.reply.empty())
       sendto(sandbox.resolver.get(), outcome.reply.data(), outcome.reply.size(),
              MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&from), size);
-    if (++handled % kQueriesPerTurn == 0) co_await boundary.loop.next_round();
   }
 }
 

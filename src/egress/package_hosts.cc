@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "embedded_data.h"
@@ -111,6 +112,38 @@ PackageHosts read_package_hosts(const std::string& root) {
     packages[tool.word] = hosts.take();
   }
   return packages;
+}
+
+Json to_json(const PackageHosts& hosts) {
+  Json json = Json::object();
+  for (const auto& [word, list] : hosts) {
+    Json texts = Json::array();
+    for (const PackageHost& host : list)
+      texts.push_back(fmt::format("{}:{}", to_text(host.host), host.port));
+    json[word] = std::move(texts);
+  }
+  return json;
+}
+
+Result<PackageHosts> parse_package_hosts(const Json& json) {
+  PackageHosts hosts;
+  const auto wrong = make_error(ErrorCode::kInvalid, "read package hosts", "not host:port");
+  if (!json.is_object()) return wrong;
+  for (const auto& [word, list] : json.items()) {
+    auto& out = hosts[word];
+    if (!list.is_array()) return wrong;
+    for (const Json& item : list) {
+      if (!item.is_string()) return wrong;
+      const auto text = item.get<std::string>();
+      const auto colon = text.rfind(':');
+      const auto port =
+          colon == std::string::npos ? std::nullopt : parse_decimal(text.substr(colon + 1));
+      if (!port || *port == 0 || *port > 65'535) return wrong;
+      out.push_back(
+          {TRY(parse_destination(text.substr(0, colon))), static_cast<std::uint16_t>(*port)});
+    }
+  }
+  return hosts;
 }
 
 }  // namespace pons::egress

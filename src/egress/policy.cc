@@ -195,6 +195,10 @@ bool Policy::needs_inspection(const Destination& destination, std::uint16_t port
   return std::ranges::any_of(rules_for(destination, port), &PolicyRule::sees_requests);
 }
 
+bool Policy::tolerates_stubs(const Destination& destination, std::uint16_t port) const {
+  return std::ranges::any_of(rules_for(destination, port), &PolicyRule::inert_ok);
+}
+
 bool Policy::allows_opaque(const Destination& destination, std::uint16_t port) const {
   return std::ranges::any_of(rules_for(destination, port), &PolicyRule::tcp) &&
          !needs_inspection(destination, port);

@@ -126,8 +126,8 @@ Result<void> check_literal(const Place& place, const PolicyRule& rule) {
 }
 
 Result<PolicyRule> read_rule(const Place& place, std::string source) {
-  TRY_VOID(
-      place.expect_object({"host", "ports", "methods", "paths", "inspect", "tcp", "addresses"}));
+  TRY_VOID(place.expect_object(
+      {"host", "ports", "methods", "paths", "inspect", "inert_ok", "tcp", "addresses"}));
   if (!place.has("host")) return place.refuse("has no host");
   PolicyRule rule{.source = std::move(source),
                   .host = TRY(read_host(place.at("host"), Purpose::kAllow)),
@@ -138,6 +138,7 @@ Result<PolicyRule> read_rule(const Place& place, std::string source) {
   if (place.has("addresses"))
     rule.addresses = TRY(read_restriction(place.at("addresses"), read_range));
   if (place.has("inspect")) rule.inspect = TRY(place.at("inspect").flag());
+  if (place.has("inert_ok")) rule.inert_ok = TRY(place.at("inert_ok").flag());
   if (place.has("tcp")) rule.tcp = TRY(place.at("tcp").flag());
   if (rule.tcp && rule.sees_requests())
     return place.at("tcp").refuse("bytes that pass unread have no methods or paths to inspect");

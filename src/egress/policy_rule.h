@@ -37,6 +37,7 @@ struct PolicyRule {
   std::vector<PathPattern> paths;    // none: all
   std::vector<CidrRange> addresses;  // none: public ones
   bool inspect = false;
+  bool inert_ok = false;
   bool tcp = false;
 
   bool sees_requests() const { return inspect || !methods.empty() || !paths.empty(); }

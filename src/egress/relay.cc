@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "discretion.h"
+#include "decision_record.h"
 #include "pons/base/id.h"
-#include "pons/base/log.h"
 #include "pons/base/text.h"
+#include "relay_case.h"
 
 namespace pons::egress {
 
@@ -33,26 +33,19 @@ Refusal cut_short(std::string code, std::string reason) {
 
 }  // namespace
 
-struct Relay::Case {
-  http::Exchange& exchange;
-  std::string id;
-  Origin origin{HostName::parse("invalid.invalid").value(), 0};
-  std::uint64_t policy_generation = 0;
-  Judged judged;
-  std::optional<RequestBody> body;
-  bool answer_begun = false;
-  bool scrubbed = false;
-  std::uint64_t bytes_back = 0;
-};
-
 Relay::Relay(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox,
-             std::optional<Origin> origin, std::unique_ptr<http::Transport> ready)
-    : boundary_(boundary), sandbox_(std::move(sandbox)), origin_(std::move(origin)) {
+             std::optional<Origin> origin, std::unique_ptr<http::Transport> ready, Version version)
+    : boundary_(boundary),
+      sandbox_(std::move(sandbox)),
+      origin_(std::move(origin)),
+      version_(version) {
   if (origin_ && ready != nullptr) upstream_for(*origin_).ready = std::move(ready);
 }
 
 // A request that is cancelled on its way, by a change of the rules or the end of the sandbox, may
 // have reached its host: it is on record like any other.
+// A client that resets its stream, or rules that change, end a request where it waits: what has
+// left by then must not be missing in the log.
 class Relay::UnfinishedRecord {
  public:
   UnfinishedRecord(Relay& relay, const Case& request) : relay_(relay), request_(request) {}
@@ -104,6 +97,11 @@ Task<std::optional<Refusal>> Relay::carry(Case& request) {
   auto judged = judge_request(boundary_, *sandbox_, request.origin, request.exchange.request());
   if (!judged) co_return judged.error();
   request.judged = std::move(*judged);
+  // gRPC needs to be told that trailers are welcome.
+  if (version_ == Version::kHttp2 && request.exchange.request().find("te") == "trailers")
+    request.judged.request.fields.emplace_back("te", "trailers");
+  if (request.exchange.request().upgrade)
+    co_return co_await carry_websocket(request, upstream_for(request.origin));
   if (auto refusal = co_await prepare_body(request)) co_return refusal;
   Upstream& upstream = upstream_for(request.origin);
   co_return co_await send(request, upstream);
@@ -139,26 +137,40 @@ std::expected<Origin, Refusal> Relay::origin_of(const http::RequestHead& head) c
 
 Task<std::optional<Refusal>> Relay::prepare_body(Case& request) {
   const http::RequestHead& head = request.exchange.request();
-  auto body = RequestBody::open(request.exchange, request.judged, *sandbox_);
+  auto body = RequestBody::open(request.exchange, request.judged);
   if (!body) co_return body.error();
   request.body.emplace(std::move(*body));
+  // Data leaves in heads as well.
+  std::uint64_t head_bytes = request.judged.request.target.size();
+  for (const auto& [name, value] : request.judged.request.fields)
+    head_bytes += name.size() + value.size();
+  if (!sandbox_->spend(head_bytes)) co_return budget_spent();
   if (head.framing == http::BodyFraming::kNone) co_return std::nullopt;
   auto small = co_await request.body->take_small(kSmallBodyBytes);
   if (!small) co_return body_refusal(request, small.error());
   http::ClientRequest& out = request.judged.request;
   if (*small) {
+    if (!sandbox_->spend((*small)->size())) co_return budget_spent();
     out.body = std::move(**small);
     co_return std::nullopt;
   }
-  out.body_source = [&body = *request.body] { return body.next(); };
+  out.body_source = [this, &request] { return next_piece(request); };
   if (head.framing == http::BodyFraming::kLength) out.body_bytes = head.content_length;
   co_return std::nullopt;
 }
 
+Task<Result<std::string_view>> Relay::next_piece(Case& request) {
+  CO_TRY(const std::string_view piece, co_await request.body->next());
+  request.over_budget = !sandbox_->spend(piece.size());
+  if (request.over_budget)
+    co_return make_error(ErrorCode::kLimit, "send request body", "the budget is spent");
+  co_return piece;
+}
+
 Refusal Relay::body_refusal(const Case& request, const Error& error) const {
+  if (request.over_budget) return budget_spent();
   if (request.body->finding())
-    return found_in(*sandbox_, boundary_, *request.body->finding(), request.origin, "body");
-  if (request.body->is_over_budget()) return budget_spent();
+    return found_in(request.judged, boundary_, *request.body->finding(), request.origin, "body");
   if (request.body->is_undecodable())
     return {.code = "undecodable_body",
             .reason = "the body is not what its Content-Encoding says",
@@ -183,21 +195,25 @@ bool Relay::still_holds(std::uint64_t policy_generation, const Judged& judged) c
 Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
   const auto changed =
       cut_short("rules_changed", "the rules changed while the request was on its way");
-  upstream.refusal.reset();
-  upstream.still_holds = [this, &request] {
+  const auto holds = [this, &request] {
     return still_holds(request.policy_generation, request.judged);
   };
-  if (!upstream.still_holds()) co_return changed;
-  auto answer = co_await upstream.client->send(std::move(request.judged.request));
+  upstream.refusal.reset();
+  if (version_ == Version::kHttp1) upstream.still_holds = holds;
+  const auto link = co_await link_to(upstream);
+  if (!link) co_return link.error();
+  if (!holds()) co_return changed;
+  auto answer = co_await (*link)->send(std::move(request.judged.request));
   // Judged under rules that are no more: the answer is not delivered under new ones.
-  if (answer && !upstream.still_holds()) co_return changed;
-  if (answer) co_return co_await deliver(request, std::move(*answer));
-  if (request.body->must_stop()) co_return body_refusal(request, answer.error());
+  if (answer && !holds()) co_return changed;
+  if (answer) co_return co_await deliver(request, **answer);
+  if (request.over_budget || request.body->finding() || request.body->is_undecodable())
+    co_return body_refusal(request, answer.error());
   if (upstream.refusal) co_return *upstream.refusal;
   co_return cut_short("upstream_failed", "the host did not answer properly");
 }
 
-Task<std::optional<Refusal>> Relay::deliver(Case& request, http::ClientResponse answer) {
+Task<std::optional<Refusal>> Relay::deliver(Case& request, http::UpstreamAnswer& answer) {
   auto filter = AnswerFilter::open(boundary_, *sandbox_, request.judged, answer.head());
   if (!filter) co_return filter.error();
   const auto left = cut_short("client_left", "the client left");
@@ -206,6 +222,10 @@ Task<std::optional<Refusal>> Relay::deliver(Case& request, http::ClientResponse 
   if (!co_await request.exchange.start(filter->take_head())) co_return left;
   for (;;) {
     const auto piece = co_await answer.read_body();
+    // Over HTTP/2 the request may still be on its way, and be what ends it.
+    if (!piece &&
+        (request.over_budget || request.body->finding() || request.body->is_undecodable()))
+      co_return body_refusal(request, piece.error());
     if (!piece) co_return cut_short("upstream_cut", "the host ended in the middle");
     ready.clear();
     const auto passed = piece->empty() ? filter->finish(ready) : filter->feed(*piece, ready);
@@ -215,6 +235,16 @@ Task<std::optional<Refusal>> Relay::deliver(Case& request, http::ClientResponse 
     if (piece->empty()) break;
     if (!ready.empty() && !co_await request.exchange.write(ready)) co_return left;
   }
+  http::OwnedFields trailers;
+  for (const auto& [name, value] : answer.trailers()) {
+    auto clean_name = filter->clean(name);
+    auto clean_value = filter->clean(value);
+    if (!clean_name || !clean_value)
+      co_return cut_short("secret_in_answer", "the answer holds a secret");
+    if (!is_hop_field(name)) trailers.emplace_back(std::move(*clean_name), std::move(*clean_value));
+  }
+  if (!trailers.empty()) request.exchange.set_trailers(std::move(trailers));
+  request.scrubbed = filter->has_scrubbed();
   if (!co_await request.exchange.finish(ready)) co_return left;
   co_return std::nullopt;
 }
@@ -225,9 +255,15 @@ Relay::Upstream& Relay::upstream_for(const Origin& origin) {
   const std::string name = to_text(origin);
   if (const auto found = upstreams_.find(name); found != upstreams_.end()) return found->second;
   if (upstreams_.size() >= kUpstreamsMax) upstreams_.clear();
-  Upstream& upstream = upstreams_.try_emplace(name, origin).first->second;
-  const auto connect = [this,
-                        &upstream](TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {
+  return upstreams_.try_emplace(name, origin).first->second;
+}
+
+std::string Relay::host_field(const Origin& origin) {
+  return origin.port == (origin.tls ? 443 : 80) ? to_text(origin.host) : to_text(origin);
+}
+
+http::Connector Relay::connector_to(Upstream& upstream) {
+  return [this, &upstream](TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {
     if (upstream.ready != nullptr) co_return std::move(upstream.ready);
     auto made = co_await connect_upstream(boundary_, sandbox_, upstream.origin, {"http/1.1"});
     // The last look before the first byte.
@@ -237,31 +273,60 @@ Relay::Upstream& Relay::upstream_for(const Origin& origin) {
     upstream.refusal = made.error();
     co_return make_error(ErrorCode::kUnavailable, "connect upstream", made.error().code);
   };
-  const bool usual = origin.port == (origin.tls ? 443 : 80);
-  upstream.client = std::make_unique<http::Client>(
-      boundary_.loop, connect, usual ? to_text(origin.host) : name, kUpstreamLimits);
-  return upstream;
+}
+
+Task<std::expected<std::shared_ptr<http::UpstreamLink>, Refusal>> Relay::link_to(
+    Upstream& upstream) {
+  if (version_ == Version::kHttp1) {
+    if (upstream.link == nullptr)
+      upstream.link = http::link_over_http1(boundary_.loop, connector_to(upstream),
+                                            host_field(upstream.origin), kUpstreamLimits);
+    co_return upstream.link;
+  }
+  // Streams share one connection; whoever finds it gone makes the next, and the others wait.
+  while (const auto connecting = upstream.connecting) co_await connecting->wait(kNever);
+  if (upstream.link != nullptr && upstream.link->is_usable()) co_return upstream.link;
+  std::unique_ptr<http::Transport> transport = std::move(upstream.ready);
+  if (transport == nullptr) {
+    struct Connecting {
+      Upstream& upstream;
+      ~Connecting() { std::exchange(upstream.connecting, nullptr)->set(); }
+    };
+    upstream.connecting = std::make_shared<linux::Event>(boundary_.loop);
+    const Connecting connecting{upstream};
+    auto made = co_await connect_upstream(boundary_, sandbox_, upstream.origin, {"h2"});
+    if (!made) co_return std::unexpected(made.error());
+    if (upstream.origin.tls && made->protocol != "h2")
+      co_return std::unexpected(cut_short("upstream_failed", "the host no longer speaks HTTP/2"));
+    transport = std::move(made->transport);
+  }
+  http::Http2Limits limits = http::Http2Limits::for_client();
+  limits.first_byte_time = kUpstreamLimits.first_byte_time;
+  limits.body_idle_time = kUpstreamLimits.idle_time;
+  upstream.link =
+      http::link_over_http2(boundary_.loop, std::move(transport), host_field(upstream.origin),
+                            upstream.origin.tls ? "https" : "http", limits);
+  co_return upstream.link;
 }
 
 void Relay::record(const Case& request, audit::Verdict verdict, std::string_view code,
                    std::string_view rule) {
   const http::RequestHead& head = request.exchange.request();
-  const auto recorded = boundary_.audit.append(
-      {.verdict = verdict,
-       .sandbox = sandbox_->id,
-       .session = {},
-       .code = std::string(code),
-       .rule = std::string(rule),
-       .method = for_the_record(boundary_, *sandbox_, head.method),
-       .host = for_the_record(boundary_, *sandbox_, to_text(request.origin.host)),
-       .port = request.origin.port,
-       .protocol = protocol_,
-       .path = for_the_record(boundary_, *sandbox_, head.path()),
-       .credentials = request.judged.credentials,
-       .bytes_in = request.body ? request.body->bytes() : 0,
-       .bytes_out = request.bytes_back,
-       .request_id = request.id});
-  if (!recorded) LOG_ERROR("a decision is not in the audit log", {"error", recorded.error()});
+  record_decision(boundary_, *sandbox_,
+                  {.verdict = verdict,
+                   .sandbox = {},
+                   .session = {},
+                   .code = std::string(code),
+                   .rule = std::string(rule),
+                   .method = std::string(head.method),
+                   .host = to_text(request.origin.host),
+                   .port = request.origin.port,
+                   .protocol = version_ == Version::kHttp2 ? "h2" : "http/1.1",
+                   .path = std::string(head.path()),
+                   .credentials = request.judged.credentials,
+                   .bytes_in = request.body ? request.body->bytes() : 0,
+                   .bytes_out = request.bytes_back,
+                   .request_id = request.id});
 }
 
 }  // namespace pons::egress

@@ -8,6 +8,7 @@
 #include "answer_filter.h"
 #include "judge.h"
 #include "pons/http/client.h"
+#include "pons/http/upstream.h"
 #include "request_body.h"
 #include "upstream.h"
 
@@ -17,31 +18,40 @@ namespace pons::egress {
 // own, and its answer brought back.
 class Relay {
  public:
+  enum class Version : std::uint8_t { kHttp1, kHttp2 };
+
   // `origin`: where the connection goes. Without one it speaks to a proxy, and each request names
-  // where it goes. `ready`: a connection to the origin that stands already.
+  // where it goes. `ready`: a connection to the origin that stands already. Both sides speak the
+  // same version: nothing is ever translated.
   Relay(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox, std::optional<Origin> origin,
-        std::unique_ptr<http::Transport> ready = nullptr);
+        std::unique_ptr<http::Transport> ready = nullptr, Version version = Version::kHttp1);
 
   Task<> handle(http::Exchange& exchange);
-  void set_protocol(std::string name) { protocol_ = std::move(name); }
 
  private:
   struct Upstream {
     Origin origin;
     std::unique_ptr<http::Transport> ready;
-    std::optional<Refusal> refusal;     // why the last connection could not be made
-    std::function<bool()> still_holds;  // what was judged, for the request at hand
-    std::unique_ptr<http::Client> client;
+    std::optional<Refusal> refusal;  // why the last connection could not be made
+    // What was judged for the one request at hand. HTTP/1.1 only: streams would share it.
+    std::function<bool()> still_holds;
+    std::shared_ptr<http::UpstreamLink> link;  // shared by the requests whose answers it brings
+    std::shared_ptr<linux::Event> connecting;  // shared by those who wait for it
   };
-  struct Case;  // one request
+  struct Case;  // one request, see relay_case.h
   class UnfinishedRecord;
 
   std::expected<Origin, Refusal> origin_of(const http::RequestHead& head) const;
   Upstream& upstream_for(const Origin& origin);
   Task<std::optional<Refusal>> carry(Case& request);
   Task<std::optional<Refusal>> prepare_body(Case& request);
+  Task<Result<std::string_view>> next_piece(Case& request);
   Task<std::optional<Refusal>> send(Case& request, Upstream& upstream);
-  Task<std::optional<Refusal>> deliver(Case& request, http::ClientResponse answer);
+  Task<std::optional<Refusal>> deliver(Case& request, http::UpstreamAnswer& answer);
+  Task<std::optional<Refusal>> carry_websocket(Case& request, Upstream& upstream);
+  Task<std::expected<std::shared_ptr<http::UpstreamLink>, Refusal>> link_to(Upstream& upstream);
+  http::Connector connector_to(Upstream& upstream);
+  static std::string host_field(const Origin& origin);
   Refusal body_refusal(const Case& request, const Error& error) const;
   bool still_holds(std::uint64_t policy_generation, const Judged& judged) const;
   void record(const Case& request, audit::Verdict verdict, std::string_view code,
@@ -50,7 +60,7 @@ class Relay {
   Boundary& boundary_;
   std::shared_ptr<AttachedSandbox> sandbox_;
   std::optional<Origin> origin_;
-  std::string protocol_ = "http/1.1";
+  Version version_;
   std::map<std::string, Upstream> upstreams_;
 };
 

@@ -10,16 +10,14 @@ Error stopped() {
 
 }  // namespace
 
-RequestBody::RequestBody(http::Exchange& exchange, scan::NeedleSets forbidden,
-                         AttachedSandbox& sandbox)
-    : exchange_(&exchange), sandbox_(&sandbox), forbidden_(std::move(forbidden)) {
+RequestBody::RequestBody(http::Exchange& exchange, scan::NeedleSets forbidden)
+    : exchange_(&exchange), forbidden_(std::move(forbidden)) {
   if (!forbidden_.empty()) scanner_.emplace(forbidden_);
 }
 
 std::expected<RequestBody, Refusal> RequestBody::open(http::Exchange& exchange,
-                                                      const Judged& judged,
-                                                      AttachedSandbox& sandbox) {
-  RequestBody body(exchange, judged.forbidden, sandbox);
+                                                      const Judged& judged) {
+  RequestBody body(exchange, judged.forbidden);
   std::string codings;
   for (const http::Field& field : exchange.request().fields)
     if (equal_ignoring_case(field.name, "content-encoding"))
@@ -38,8 +36,6 @@ std::expected<RequestBody, Refusal> RequestBody::open(http::Exchange& exchange,
 
 Result<void> RequestBody::look_at(std::string_view piece) {
   bytes_ += piece.size();
-  sandbox_->traffic.bytes_out += piece.size();
-  over_budget_ = sandbox_->has_spent_bytes();
   if (scanner_) finding_ = scanner_->feed(piece);
   if (!finding_ && decoder_) {
     const auto decoded = decoder_->feed(piece, [&](std::string_view clear) {
@@ -48,7 +44,7 @@ Result<void> RequestBody::look_at(std::string_view piece) {
     });
     undecodable_ = !decoded && !finding_;
   }
-  if (must_stop()) return stopped();
+  if (finding_ || undecodable_) return stopped();
   return {};
 }
 
@@ -58,12 +54,12 @@ Result<void> RequestBody::look_at_end() {
     undecodable_ = !decoder_->finish();
     if (!undecodable_) finding_ = decoded_scanner_->finish();
   }
-  if (must_stop()) return stopped();
+  if (finding_ || undecodable_) return stopped();
   return {};
 }
 
 Task<Result<std::string_view>> RequestBody::next() {
-  if (must_stop()) co_return stopped();
+  if (finding_ || undecodable_) co_return stopped();
   if (!taken_.empty()) {
     exchange_piece_ = std::exchange(taken_, {});
     co_return exchange_piece_;

@@ -15,8 +15,7 @@ namespace pons::egress {
 class RequestBody {
  public:
   // The refusal when the body comes in a coding that cannot be looked into.
-  static std::expected<RequestBody, Refusal> open(http::Exchange& exchange, const Judged& judged,
-                                                  AttachedSandbox& sandbox);
+  static std::expected<RequestBody, Refusal> open(http::Exchange& exchange, const Judged& judged);
 
   // As http::BodySource. An error with finding() set means that the request must end here.
   Task<Result<std::string_view>> next();
@@ -26,24 +25,20 @@ class RequestBody {
 
   const std::optional<scan::Finding>& finding() const { return finding_; }
   bool is_undecodable() const { return undecodable_; }
-  bool is_over_budget() const { return over_budget_; }
-  bool must_stop() const { return finding_ || undecodable_ || over_budget_; }
   std::uint64_t bytes() const { return bytes_; }
 
  private:
-  RequestBody(http::Exchange& exchange, scan::NeedleSets forbidden, AttachedSandbox& sandbox);
+  RequestBody(http::Exchange& exchange, scan::NeedleSets forbidden);
   Result<void> look_at(std::string_view piece);
   Result<void> look_at_end();
 
   http::Exchange* exchange_;
-  AttachedSandbox* sandbox_;
   scan::NeedleSets forbidden_;
   std::optional<scan::Scanner> scanner_;
   std::optional<scan::ContentDecoder> decoder_;
   std::optional<scan::Scanner> decoded_scanner_;
   std::optional<scan::Finding> finding_;
   bool undecodable_ = false;
-  bool over_budget_ = false;
   std::uint64_t bytes_ = 0;
   std::string taken_;           // by take_small(), to be handed out first
   std::string exchange_piece_;  // what was handed out of it

@@ -150,8 +150,9 @@ Task<Result<Json>> scan_for_secrets(Context context, http::Exchange& exchange, s
   Json found = Json::array();
   if (secrets != nullptr)
     if (const auto finding = scan::scan_text({secrets}, text))
-      found.push_back({{"credential", context.boundary.secrets.owner(finding->id).credential->name},
-                       {"how", scan::describe(*finding)}});
+      found.push_back(
+          {{"credential", context.boundary.secrets.owners()->at(finding->id).credential->name},
+           {"how", scan::describe(*finding)}});
   co_return Json{{"found", std::move(found)}};
 }
 

@@ -13,8 +13,8 @@ struct Direction {
   linux::Loop& loop;
   http::Transport& from;
   http::Transport& to;
-  std::function<bool(std::size_t)> may_pass;
-  TimePoint& used;  // of both directions
+  const MayLeave* may_pass;  // null: everything may
+  TimePoint& used;           // of both directions
   Duration idle_max;
 };
 
@@ -30,7 +30,7 @@ Task<> carry(Direction way, linux::Event& broken) {
       co_return;
     }
     way.used = way.loop.now();
-    if (!way.may_pass(*got)) break;
+    if (way.may_pass != nullptr && !(*way.may_pass)(*got)) break;
     iovec piece{.iov_base = buffer.data(), .iov_len = *got};
     if (!co_await http::write_all(way.to, {&piece, 1}, kStall)) break;
   }
@@ -45,14 +45,13 @@ Task<> set_when_empty(linux::TaskGroup& group, linux::Event& over) {
 }  // namespace
 
 Task<> splice(linux::Loop& loop, http::Transport& inside, http::Transport& outside,
-              std::function<bool(std::size_t)> may_send, Duration idle_max) {
+              MayLeave may_leave, Duration idle_max) {
   TimePoint used = loop.now();
   linux::Event over(loop);
   linux::TaskGroup directions(loop);
   linux::TaskGroup end(loop);
-  const auto always = [](std::size_t) { return true; };
-  directions.spawn(carry({loop, inside, outside, std::move(may_send), used, idle_max}, over));
-  directions.spawn(carry({loop, outside, inside, always, used, idle_max}, over));
+  directions.spawn(carry({loop, inside, outside, &may_leave, used, idle_max}, over));
+  directions.spawn(carry({loop, outside, inside, nullptr, used, idle_max}, over));
   end.spawn(set_when_empty(directions, over));
   co_await over.wait(kNever);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "pons/base/task.h"
 #include "pons/http/transport.h"
@@ -8,10 +9,12 @@
 
 namespace pons::egress {
 
+// Asked before so many bytes leave.
+using MayLeave = std::function<bool(std::size_t)>;
+
 // Carries bytes both ways, as they are, until both sides have ended or one has failed. Either side
-// may end its own direction first. `may_send` is asked about each piece before it leaves; its no
-// ends everything.
+// may end its own direction first.
 Task<> splice(linux::Loop& loop, http::Transport& inside, http::Transport& outside,
-              std::function<bool(std::size_t)> may_send, Duration idle_max);
+              MayLeave may_leave, Duration idle_max);
 
 }  // namespace pons::egress

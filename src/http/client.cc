@@ -219,8 +219,11 @@ Task<Result<std::unique_ptr<WebSocket>>> Client::open_websocket(std::string targ
         ErrorCode::kInvalid, "open WebSocket",
         fmt::format("the server answered {} and not with a proper upgrade", head.status));
   std::string leftover = connection->take_leftover();
-  co_return std::make_unique<WebSocket>(connection->release_transport(), WebSocketRole::kClient,
-                                        limits, std::move(leftover));
+  std::string subprotocol(head.find("Sec-WebSocket-Protocol").value_or(""));
+  auto socket = std::make_unique<WebSocket>(connection->release_transport(), WebSocketRole::kClient,
+                                            limits, std::move(leftover));
+  socket->set_subprotocol(std::move(subprotocol));
+  co_return std::move(socket);
 }
 
 }  // namespace pons::http

@@ -24,6 +24,11 @@ Task<Result<std::string>> Exchange::read_whole_body(std::size_t bytes_max) {
   }
 }
 
+const OwnedFields& Exchange::trailers() const {
+  static const OwnedFields none;
+  return none;
+}
+
 Task<Result<void>> Exchange::start_events() {
   return start({.content_type = "text/event-stream",
                 // Proxies in between must neither store nor collect the events.

@@ -382,7 +382,8 @@ void Http1Connection::cut_off() {
     setsockopt(transport_->fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }
 
-Task<Result<std::unique_ptr<WebSocket>>> Http1Connection::accept_websocket(WebSocketLimits limits) {
+Task<Result<std::unique_ptr<WebSocket>>> Http1Connection::accept_websocket(
+    WebSocketLimits limits, std::string subprotocol) {
   const auto key = head_.find("Sec-WebSocket-Key");
   const auto upgrade = head_.find("Upgrade");
   const char* problem = nullptr;
@@ -406,6 +407,7 @@ Task<Result<std::unique_ptr<WebSocket>>> Http1Connection::accept_websocket(WebSo
   append_field(output_, "Upgrade", "websocket");
   append_field(output_, "Connection", "Upgrade");
   append_field(output_, "Sec-WebSocket-Accept", websocket_accept_key(*key));
+  if (!subprotocol.empty()) append_field(output_, "Sec-WebSocket-Protocol", subprotocol);
   output_ += "\r\n";
   reply_ = Reply::kUpgraded;
   if (!co_await flush())

@@ -35,7 +35,8 @@ class Http1Connection final : public Exchange {
   Task<Result<void>> finish(std::string_view last) override;
   void abort() override { reply_ = Reply::kAborted; }
   Task<bool> wait_for_hang_up(TimePoint deadline) override;
-  Task<Result<std::unique_ptr<WebSocket>>> accept_websocket(WebSocketLimits limits) override;
+  Task<Result<std::unique_ptr<WebSocket>>> accept_websocket(WebSocketLimits limits,
+                                                            std::string subprotocol) override;
 
  private:
   enum class Reply : std::uint8_t { kNone, kComplete, kStreaming, kFinished, kAborted, kUpgraded };

@@ -3,6 +3,7 @@
 #include "pons/http/tls.h"
 
 #include "pons/http/client.h"
+#include "pons/http/http2.h"
 #include "tls_fixture.h"
 
 namespace pons::http {
@@ -62,6 +63,63 @@ TEST_F(TlsTest, MegabytesPassBothWays) {
   const auto answer = ask("pons.test", body);
   ASSERT_TRUE(answer.has_value()) << answer.error().describe();
   EXPECT_EQ(*answer, body);
+}
+
+// ---- HTTP/2, which reads and writes at the same time
+
+Task<> echo_at_once(Exchange& exchange) {
+  (void)co_await exchange.start({});
+  for (;;) {
+    const auto piece = co_await exchange.read_body();
+    if (!piece) co_return exchange.abort();
+    if (piece->empty()) break;
+    if (!co_await exchange.write(*piece)) co_return;
+  }
+  (void)co_await exchange.finish();
+}
+
+Task<> serve_http2_over(linux::Loop& loop, linux::UniqueFd socket) {
+  auto transport = co_await accept_tls(
+      loop, std::move(socket),
+      TlsAccept{
+          .context = authority().server(), .identity = {}, .first_bytes = {}, .protocol = "h2"},
+      loop.now() + kPatience);
+  EXPECT_TRUE(transport.has_value());
+  if (transport) co_await serve_http2(loop, std::move(*transport), {}, {}, echo_at_once);
+}
+
+Task<Result<std::string>> send_over_http2(linux::Loop& loop, linux::UniqueFd ours,
+                                          linux::UniqueFd theirs, std::string body) {
+  linux::TaskGroup server(loop);
+  server.spawn(serve_http2_over(loop, std::move(theirs)));
+  CO_TRY(auto transport, co_await connect_tls(loop, std::move(ours),
+                                              TlsConnect{.context = authority().client(),
+                                                         .host = "pons.test",
+                                                         .protocols = {"h2", "http/1.1"},
+                                                         .sessions = {},
+                                                         .session_key = {}},
+                                              loop.now() + kPatience));
+  EXPECT_EQ(transport->protocol(), "h2");
+  Http2Client client(loop, std::move(transport), "pons.test");
+  CO_TRY(auto response, co_await client.send({.method = "POST", .body = std::move(body)}));
+  std::string answer;
+  for (;;) {
+    CO_TRY(const std::string_view piece, co_await response.read_body());
+    if (piece.empty()) co_return answer;
+    answer += piece;
+  }
+}
+
+TEST_F(TlsTest, MegabytesPassBothWaysAtOnceOverHttp2) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const std::string body(3'000'000, 'b');
+  const auto answer = thread_.await([&] {
+    return send_over_http2(thread_.loop(), linux::UniqueFd(ends[0]), linux::UniqueFd(ends[1]),
+                           body);
+  });
+  ASSERT_TRUE(answer.has_value()) << answer.error().describe();
+  EXPECT_TRUE(*answer == body);
 }
 
 Task<int> ask_often(linux::Loop& loop, Connector connector) {

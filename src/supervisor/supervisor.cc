@@ -46,13 +46,18 @@ struct Channel {
 // Everything that outlives single roles.
 class Supervisor {
  public:
-  static Result<std::unique_ptr<Supervisor>> create(const config::Config& config);
+  static Result<std::unique_ptr<Supervisor>> create(
+      const config::Config& config, const std::map<std::string, std::string>& for_egress);
   // Until all roles have ended; the reason when they could not be kept running.
   std::optional<std::string> run();
 
  private:
-  Supervisor(const config::Config& config, StateDir state_dir, Secret token)
-      : config_(config), state_dir_(std::move(state_dir)), token_(std::move(token)) {}
+  Supervisor(const config::Config& config, const std::map<std::string, std::string>& for_egress,
+             StateDir state_dir, Secret token)
+      : config_(config),
+        for_egress_(for_egress),
+        state_dir_(std::move(state_dir)),
+        token_(std::move(token)) {}
   Result<void> open_sockets();
   Result<void> open_control(linux::UniqueFd listener);
   Result<roles::RoleStart> prepare_start(Role role);
@@ -69,6 +74,7 @@ class Supervisor {
   Task<> answer_down(http::Exchange& exchange);
 
   const config::Config& config_;
+  const std::map<std::string, std::string>& for_egress_;
   StateDir state_dir_;
   Secret token_;
   TimePoint started_ = TimePoint(std::chrono::steady_clock::now());
@@ -125,14 +131,16 @@ class FormerPons {
 
 // ---- start
 
-Result<std::unique_ptr<Supervisor>> Supervisor::create(const config::Config& config) {
+Result<std::unique_ptr<Supervisor>> Supervisor::create(
+    const config::Config& config, const std::map<std::string, std::string>& for_egress) {
   TRY_VOID(linux::raise_descriptor_limit());
   TRY_VOID(linux::disable_core_dumps());
   TRY_VOID(linux::set_undumpable());
   linux::ignore_sigpipe();
   auto state_dir = TRY(StateDir::open(config.state_dir));
   auto token = TRY(state_dir.ensure_admin_token());
-  std::unique_ptr<Supervisor> self(new Supervisor(config, std::move(state_dir), std::move(token)));
+  std::unique_ptr<Supervisor> self(
+      new Supervisor(config, for_egress, std::move(state_dir), std::move(token)));
   // Kept open: roles are restarted from the same binary even when its file has been replaced.
   self->executable_ = TRY(linux::open_file("/proc/self/exe", O_RDONLY));
   self->signals_.emplace(TRY(linux::SignalFd::create({SIGTERM, SIGINT})));
@@ -227,11 +235,8 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
   if (role == Role::kEgress) {
     Json environments = Json::object();
     for (const auto& [name, document] : config_.environments) environments[name] = document;
-    Json credentials = Json::object();
-    for (const auto& [name, credential] : config_.credentials)
-      credentials[name] = credential.allowed_host;
-    start.values = {{"environments", dump_json(environments)},
-                    {"credentials", dump_json(credentials)}};
+    start.values = for_egress_;
+    start.values["environments"] = dump_json(environments);
   }
   return start;
 }
@@ -386,8 +391,9 @@ std::string control_socket_path(const std::string& state_dir, std::string_view p
   return fmt::format("{}/run/{}.sock", state_dir, process);
 }
 
-Result<void> run_supervisor(const config::Config& config) {
-  auto supervisor = TRY(Supervisor::create(config));
+Result<void> run_supervisor(const config::Config& config,
+                            const std::map<std::string, std::string>& for_egress) {
+  auto supervisor = TRY(Supervisor::create(config, for_egress));
   if (auto failure = supervisor->run())
     return make_error(ErrorCode::kUnavailable, "start Pons", std::move(*failure));
   return {};

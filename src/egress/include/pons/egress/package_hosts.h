@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "pons/base/json.h"
 #include "pons/egress/destination.h"
 
 namespace pons::egress {
@@ -21,5 +22,9 @@ using PackageHosts = std::map<std::string, std::vector<PackageHost>, std::less<>
 // Reads the tools' own configuration below `root`; a tool without any gets its own public default.
 // Users and passwords in addresses are dropped. Files that cannot be read count as absent.
 PackageHosts read_package_hosts(const std::string& root = "/");
+
+// {"apt": ["deb.example.org:443"]}: from who may read the configuration to who may not.
+Json to_json(const PackageHosts& hosts);
+Result<PackageHosts> parse_package_hosts(const Json& json);
 
 }  // namespace pons::egress

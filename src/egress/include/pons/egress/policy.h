@@ -82,6 +82,9 @@ class Policy {
 
   // True when requests to it must be seen: methods, paths, or a rule that says so.
   bool needs_inspection(const Destination& destination, std::uint16_t port) const;
+  // True when a stub may stand in the text of a request there, as it is: models are told what
+  // happened, and a stub in that story must not end it.
+  bool tolerates_stubs(const Destination& destination, std::uint16_t port) const;
   // True when bytes that are neither TLS nor HTTP may pass; never where requests must be seen.
   bool allows_opaque(const Destination& destination, std::uint16_t port) const;
 

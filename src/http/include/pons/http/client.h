@@ -36,6 +36,8 @@ struct ClientRequest {
   std::string body;  // used when there is no source
   BodySource body_source;
   std::optional<std::uint64_t> body_bytes = std::nullopt;  // of the source; unknown: sent in chunks
+  // Asked at the source's end for fields behind the body. HTTP/1.1 leaves them out.
+  std::function<OwnedFields()> trailers = nullptr;
 };
 
 struct ClientLimits {

@@ -61,6 +61,8 @@ class Exchange {
   virtual Task<Result<std::string_view>> read_body() = 0;
   // The rest of the body in one string of at most `bytes_max`.
   Task<Result<std::string>> read_whole_body(std::size_t bytes_max);
+  // Fields behind the body, after its end. HTTP/1.1 drops them.
+  virtual const OwnedFields& trailers() const;
 
   // Hands over the whole answer; it is sent after the handler returns.
   virtual void respond(Response response) = 0;
@@ -86,8 +88,9 @@ class Exchange {
 
   // Answers 101 and hands over the connection, or explains to the client (426, 400) and returns the
   // error.
+  // `subprotocol`: one of those that the client offers, or empty.
   virtual Task<Result<std::unique_ptr<WebSocket>>> accept_websocket(
-      WebSocketLimits limits = {}) = 0;
+      WebSocketLimits limits = {}, std::string subprotocol = {}) = 0;
 };
 
 }  // namespace pons::http

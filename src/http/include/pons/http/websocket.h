@@ -38,6 +38,9 @@ class WebSocket {
   Task<Result<void>> close(std::uint16_t code, std::string_view reason);
 
   std::uint16_t close_code() const { return close_code_; }
+  // What a client's side and its server agreed on; empty when nothing.
+  const std::string& subprotocol() const { return subprotocol_; }
+  void set_subprotocol(std::string name) { subprotocol_ = std::move(name); }
 
  private:
   // The right to write, for as long as it lives.
@@ -66,6 +69,7 @@ class WebSocket {
   bool close_sent_ = false;
   bool peer_closed_ = false;
   std::uint16_t close_code_ = 0;
+  std::string subprotocol_;
   Duration write_stall_ = std::chrono::seconds(30);
 };
 

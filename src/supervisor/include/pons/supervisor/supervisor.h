@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "pons/base/result.h"
@@ -11,7 +12,9 @@ namespace pons::supervisor {
 // public listener, makes the sockets between the roles, starts and restarts the roles, keeps their
 // descriptors, drains them at the end. Returns when the last role has ended; an error when it could
 // not start.
-Result<void> run_supervisor(const config::Config& config);
+// `for_egress`: what egress is to know and may not read itself, by name.
+Result<void> run_supervisor(const config::Config& config,
+                            const std::map<std::string, std::string>& for_egress = {});
 
 // Where a process of a running Pons listens for its operator: "supervisor" or a role's name.
 std::string control_socket_path(const std::string& state_dir, std::string_view process);

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "attached_sandbox.h"
+
+namespace pons::egress {
+
+// Puts a decision about the sandbox's traffic into the audit log. What the sandbox chose (method,
+// host, path) is left out where it holds a stub or a secret, in any form that is looked for.
+void record_decision(Boundary& boundary, AttachedSandbox& sandbox, audit::Decision decision);
+
+}  // namespace pons::egress
