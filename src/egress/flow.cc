@@ -2,6 +2,8 @@
 
 #include <sys/socket.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -26,6 +28,15 @@ constexpr Duration kGreetingTime = std::chrono::seconds(15);
 constexpr Duration kHandshakeTime = std::chrono::seconds(15);
 constexpr Duration kIdleTime = std::chrono::minutes(15);
 constexpr std::uint64_t kBodyBytesMax = 1ULL << 44;
+const Origin kNowhere{IpAddress::from_v4(0), 0};
+
+Refusal malformed_connect(std::string reason) {
+  return {.status = 400,
+          .code = "malformed_request",
+          .reason = std::move(reason),
+          .hint = "CONNECT host:port",
+          .rule = {}};
+}
 
 http::ServerLimits relay_limits() {
   return {.head = {.bytes = 64 * 1024, .fields = 100, .target_bytes = 32 * 1024},
@@ -96,17 +107,8 @@ Task<> Flow::serve_connect_request() {
     std::size_t scanned = 0;
     const auto parsed = http::parse_request_head(
         {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))}, scanned, {}, head);
-    if (parsed.state == http::HeadParse::State::kRefused) {
-      auto client = take_socket();
-      if (client)
-        co_await answer_refused(std::move(*client), {IpAddress::from_v4(0), 0},
-                                {.status = 400,
-                                 .code = "malformed_request",
-                                 .reason = parsed.reason,
-                                 .hint = "CONNECT host:port",
-                                 .rule = {}});
-      co_return;
-    }
+    if (parsed.state == http::HeadParse::State::kRefused)
+      co_return co_await refuse_connect(kNowhere, malformed_connect(parsed.reason));
     if (parsed.state == http::HeadParse::State::kDone) {
       if (recv(socket_.get(), buffer.data(), parsed.head_bytes, 0) !=
           static_cast<ssize_t>(parsed.head_bytes))
@@ -119,7 +121,9 @@ Task<> Flow::serve_connect_request() {
   const std::size_t colon = head.target.rfind(':');
   const auto port = parse_decimal(head.target.substr(std::min(colon, head.target.size() - 1) + 1));
   const auto host = parse_destination(head.target.substr(0, colon));
-  if (!host || !port || *port == 0 || *port > 65'535) co_return;
+  if (!host || !port || *port == 0 || *port > 65'535)
+    co_return co_await refuse_connect(kNowhere,
+                                      malformed_connect("the target is no host and port"));
   const Origin origin{*host, static_cast<std::uint16_t>(*port)};
   Decision decision = sandbox_->policy->judge_connect(origin.host, origin.port);
   if (decision.allowed()) {
@@ -131,29 +135,30 @@ Task<> Flow::serve_connect_request() {
       hold_ = sandbox_->names.hold(*name, boundary_.loop.now());
     }
   }
-  if (!decision.allowed()) {
-    const Refusal refusal = refusal_of(decision, origin);
-    record(origin, audit::Verdict::kBlock, "connect", refusal.code, refusal.rule);
-    auto client = take_socket();
-    if (client) {
-      const http::Response response =
-          to_response(refusal, to_text(origin.host), "req_" + random_text(20));
-      std::string text = "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\n";
-      text += "X-Pons-Refused: " + refusal.code +
-              "\r\nConnection: close\r\nContent-Length: " + std::to_string(response.body.size()) +
-              "\r\n\r\n" + response.body;
-      iovec span = http::to_iovec(text);
-      (void)co_await http::write_all(**client, {&span, 1}, kGreetingTime);
-      std::array<char, 512> scratch;
-      co_await http::close_gently(**client, scratch);
-    }
-    co_return;
-  }
+  if (!decision.allowed()) co_return co_await refuse_connect(origin, refusal_of(decision, origin));
   constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
   if (send(socket_.get(), kEstablished.data(), kEstablished.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(kEstablished.size()))
     co_return;
   co_await carry(origin);
+}
+
+Task<> Flow::refuse_connect(Origin origin, Refusal refusal) {
+  ++sandbox_->traffic.refused;
+  record(origin, audit::Verdict::kBlock, "connect", refusal.code, refusal.rule);
+  auto client = take_socket();
+  if (!client) co_return;
+  const http::Response response =
+      to_response(refusal, to_text(origin.host), "req_" + random_text(20));
+  std::string text =
+      fmt::format("HTTP/1.1 {} Refused\r\nContent-Type: application/json\r\n", response.status);
+  text += "X-Pons-Refused: " + refusal.code +
+          "\r\nConnection: close\r\nContent-Length: " + std::to_string(response.body.size()) +
+          "\r\n\r\n" + response.body;
+  iovec span = http::to_iovec(text);
+  (void)co_await http::write_all(**client, {&span, 1}, kGreetingTime);
+  std::array<char, 512> scratch;
+  co_await http::close_gently(**client, scratch);
 }
 
 // ---- may it, and what is it
@@ -219,7 +224,10 @@ Task<> Flow::end_tls(Origin origin, http::ClientHello hello) {
   // The host chooses first, so that the client gets exactly what the host speaks.
   auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, offered);
   auto identity = boundary_.leaves.find_or_sign(to_text(origin.host));
-  if (!identity) co_return;
+  if (!identity) {
+    record(origin, audit::Verdict::kDrop, "tls", "no_certificate", "");
+    co_return;
+  }
   const std::string protocol =
       upstream && !upstream->protocol.empty() ? upstream->protocol : "http/1.1";
   watch_.reset();
@@ -246,9 +254,12 @@ Task<> Flow::carry_http(Origin origin) {
 // Without TLS nothing can be agreed on: whoever begins like this knows that the host speaks it.
 Task<> Flow::carry_http2(Origin origin) {
   auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, {});
+  if (!upstream) {
+    record(origin, audit::Verdict::kDrop, "h2", upstream.error().code, upstream.error().rule);
+    co_return;
+  }
   auto client = take_socket();
-  if (upstream && client)
-    co_await relay(std::move(*client), origin, std::move(upstream->transport), true);
+  if (client) co_await relay(std::move(*client), origin, std::move(upstream->transport), true);
 }
 
 // ---- then

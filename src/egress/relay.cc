@@ -85,6 +85,7 @@ Task<std::optional<Refusal>> Relay::carry(Case& request) {
   auto judged = judge_request(boundary_, *sandbox_, request.origin, request.exchange.request());
   if (!judged) co_return judged.error();
   request.judged = std::move(*judged);
+  if (auto refusal = introduce(request)) co_return refusal;
   // gRPC needs to be told that trailers are welcome.
   if (version_ == Version::kHttp2 && request.exchange.request().find("te") == "trailers")
     request.judged.request.fields.emplace_back("te", "trailers");
@@ -93,6 +94,21 @@ Task<std::optional<Refusal>> Relay::carry(Case& request) {
   if (auto refusal = co_await prepare_body(request)) co_return refusal;
   Upstream& upstream = upstream_for(request.origin);
   co_return co_await send(request, upstream);
+}
+
+// A name that did not come by DNS counts like one that did. A role of ours is told who asks.
+std::optional<Refusal> Relay::introduce(Case& request) {
+  const auto* name = std::get_if<HostName>(&request.origin.host);
+  if (name == nullptr) return std::nullopt;
+  if (is_built_in(*name)) {
+    request.judged.request.fields.emplace_back("X-Pons-Sandbox", sandbox_->id);
+    return std::nullopt;
+  }
+  if (origin_) return std::nullopt;
+  Decision decision = sandbox_->policy->judge_connect(request.origin.host, request.origin.port);
+  if (sandbox_->names.assign(*name, decision.breadth, boundary_.loop.now())) return std::nullopt;
+  decision.reason = Reason::kTooManyNames;
+  return refusal_of(decision, request.origin);
 }
 
 // A request to the proxy names its host itself; judge_request() compares it with its Host field.

@@ -41,6 +41,7 @@ class Relay {
   struct Case;  // one request, see relay_case.h
 
   std::expected<Origin, Refusal> origin_of(const http::RequestHead& head) const;
+  std::optional<Refusal> introduce(Case& request);
   Upstream& upstream_for(const Origin& origin);
   Task<std::optional<Refusal>> carry(Case& request);
   Task<std::optional<Refusal>> prepare_body(Case& request);
