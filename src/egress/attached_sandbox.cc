@@ -4,6 +4,10 @@
 
 namespace pons::egress {
 
+namespace {
+constexpr std::size_t kKnownStubsMax = 1024;
+}  // namespace
+
 Result<std::shared_ptr<const scan::NeedleSet>> VaultNeedles::current() {
   if (generation_ == vault_.generation()) return set_;
   std::vector<Owner> owners;
@@ -59,9 +63,11 @@ Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vaul
   std::vector<std::string> owners;
   std::vector<scan::Needle> needles;
   const auto all = grants(vault);
-  for (const Grant& grant : all) {
-    needles.push_back({.id = static_cast<std::uint32_t>(owners.size()), .text = grant.stub});
-    owners.push_back(grant.credential->name);
+  if (known_stubs_.size() + all.size() > kKnownStubsMax) known_stubs_.clear();
+  for (const Grant& grant : all) known_stubs_[grant.stub] = grant.credential->name;
+  for (const auto& [stub, name] : known_stubs_) {
+    needles.push_back({.id = static_cast<std::uint32_t>(owners.size()), .text = stub});
+    owners.push_back(name);
   }
   stubs_ = needles.empty() ? nullptr : TRY(scan::NeedleSet::create(needles));
   stub_owners_ = std::make_shared<const std::vector<std::string>>(std::move(owners));
