@@ -27,6 +27,12 @@ Result<std::shared_ptr<const scan::NeedleSet>> VaultNeedles::current() {
   return set_;
 }
 
+bool is_same_use(const vault::Credential& one, const vault::Credential& other) {
+  return &one == &other ||
+         (one.value.reveal() == other.value.reveal() && one.bindings == other.bindings &&
+          one.scrub == other.scrub && one.created_unix_ms == other.created_unix_ms);
+}
+
 std::vector<Grant> AttachedSandbox::grants(const vault::Vault& vault) const {
   std::vector<Grant> grants;
   for (const std::string& name : policy->credentials())

@@ -21,6 +21,10 @@ struct Traffic {
   std::uint64_t refused = 0;
 };
 
+// False when what is sent, or where it may be sent, has changed. That a former value is forgotten
+// changes neither.
+bool is_same_use(const vault::Credential& one, const vault::Credential& other);
+
 // A credential that the sandbox may use, and what stands for it inside.
 struct Grant {
   std::shared_ptr<const vault::Credential> credential;

@@ -264,7 +264,11 @@ void Attachments::on_vault_change() {
     if (sandbox->policy->credentials().empty()) continue;
     const auto before = sandbox->granted;
     sandbox->remember_grants(boundary_.vault);
-    if (sandbox->granted != before) sandbox->flows.cancel_all();
+    const bool is_same =
+        std::ranges::equal(sandbox->granted, before, [](const auto& now, const auto& then) {
+          return now.first == then.first && is_same_use(*now.second, *then.second);
+        });
+    if (!is_same) sandbox->flows.cancel_all();
   }
   room_.set();
 }

@@ -89,6 +89,11 @@ Task<std::optional<Refusal>> Relay::carry(Case& request) {
   // gRPC needs to be told that trailers are welcome.
   if (version_ == Version::kHttp2 && request.exchange.request().find("te") == "trailers")
     request.judged.request.fields.emplace_back("te", "trailers");
+  // Data leaves in heads as well.
+  std::uint64_t head_bytes = request.judged.request.target.size();
+  for (const auto& [name, value] : request.judged.request.fields)
+    head_bytes += name.size() + value.size();
+  if (!sandbox_->spend(head_bytes)) co_return budget_spent();
   if (request.exchange.request().upgrade)
     co_return co_await carry_websocket(request, upstream_for(request.origin));
   if (auto refusal = co_await prepare_body(request)) co_return refusal;
@@ -144,11 +149,6 @@ Task<std::optional<Refusal>> Relay::prepare_body(Case& request) {
   auto body = RequestBody::open(request.exchange, request.judged);
   if (!body) co_return body.error();
   request.body.emplace(std::move(*body));
-  // Data leaves in heads as well.
-  std::uint64_t head_bytes = request.judged.request.target.size();
-  for (const auto& [name, value] : request.judged.request.fields)
-    head_bytes += name.size() + value.size();
-  if (!sandbox_->spend(head_bytes)) co_return budget_spent();
   if (head.framing == http::BodyFraming::kNone) co_return std::nullopt;
   auto small = co_await request.body->take_small(kSmallBodyBytes);
   if (!small) co_return body_refusal(request, small.error());
@@ -192,7 +192,7 @@ bool Relay::still_holds(std::uint64_t policy_generation, const Judged& judged) c
   if (sandbox_->policy->generation() != policy_generation) return false;
   return std::ranges::all_of(judged.used, [&](const auto& credential) {
     const auto now = boundary_.vault.load(credential->name);
-    return now && *now == credential;
+    return now && is_same_use(**now, *credential);
   });
 }
 
