@@ -15,7 +15,7 @@ constexpr std::array kDropped = {"alt-svc", "date", "content-length", "content-t
 
 // A message may end like a secret begins, with a prefix that all of its kind have. More is a part
 // of one.
-constexpr std::size_t kOpenTailMax = 12;
+constexpr std::size_t kOpenTailMax = 8;
 
 bool is_dropped(std::string_view name) {
   return is_hop_field(name) || std::ranges::any_of(kDropped, [&](std::string_view dropped) {

@@ -4,6 +4,10 @@
 
 namespace pons::egress {
 
+namespace {
+constexpr std::size_t kKnownStubsMax = 1024;
+}  // namespace
+
 Result<std::shared_ptr<const scan::NeedleSet>> VaultNeedles::current() {
   if (generation_ == vault_.generation()) return set_;
   std::vector<Owner> owners;
@@ -21,6 +25,12 @@ Result<std::shared_ptr<const scan::NeedleSet>> VaultNeedles::current() {
   owners_ = std::make_shared<const std::vector<Owner>>(std::move(owners));
   generation_ = vault_.generation();
   return set_;
+}
+
+bool is_same_use(const vault::Credential& one, const vault::Credential& other) {
+  return &one == &other ||
+         (one.value.reveal() == other.value.reveal() && one.bindings == other.bindings &&
+          one.scrub == other.scrub && one.created_unix_ms == other.created_unix_ms);
 }
 
 std::vector<Grant> AttachedSandbox::grants(const vault::Vault& vault) const {
@@ -59,9 +69,11 @@ Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vaul
   std::vector<std::string> owners;
   std::vector<scan::Needle> needles;
   const auto all = grants(vault);
-  for (const Grant& grant : all) {
-    needles.push_back({.id = static_cast<std::uint32_t>(owners.size()), .text = grant.stub});
-    owners.push_back(grant.credential->name);
+  if (known_stubs_.size() + all.size() > kKnownStubsMax) known_stubs_.clear();
+  for (const Grant& grant : all) known_stubs_[grant.stub] = grant.credential->name;
+  for (const auto& [stub, name] : known_stubs_) {
+    needles.push_back({.id = static_cast<std::uint32_t>(owners.size()), .text = stub});
+    owners.push_back(name);
   }
   stubs_ = needles.empty() ? nullptr : TRY(scan::NeedleSet::create(needles));
   stub_owners_ = std::make_shared<const std::vector<std::string>>(std::move(owners));

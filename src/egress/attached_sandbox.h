@@ -21,6 +21,10 @@ struct Traffic {
   std::uint64_t refused = 0;
 };
 
+// False when what is sent, or where it may be sent, has changed. That a former value is forgotten
+// changes neither.
+bool is_same_use(const vault::Credential& one, const vault::Credential& other);
+
 // A credential that the sandbox may use, and what stands for it inside.
 struct Grant {
   std::shared_ptr<const vault::Credential> credential;
@@ -43,7 +47,7 @@ class AttachedSandbox {
   // Counts bytes that are about to leave. False when they are more than the policy gives.
   [[nodiscard]] bool spend(std::uint64_t bytes);
   bool has_spent_all() const;
-  // Their stubs, ready to be looked for; null when it has none.
+  // Their stubs, also of those that were taken away, ready to be looked for; null when it has none.
   Result<std::shared_ptr<const scan::NeedleSet>> stubs(const vault::Vault& vault);
   // The names of the credentials whose stubs are in the set that stubs() returned last, by the id
   // of a Finding. Kept together with that set, as VaultNeedles::owners().
@@ -59,6 +63,8 @@ class AttachedSandbox {
   linux::UniqueFd resolver;
 
  private:
+  // Whose they are. A program may still send one whose credential is gone.
+  std::map<std::string, std::string> known_stubs_;
   std::uint64_t stubs_generation_ = 0;  // of the vault
   std::uint64_t stubs_policy_ = 0;
   std::shared_ptr<const scan::NeedleSet> stubs_;

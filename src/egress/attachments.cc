@@ -19,8 +19,9 @@ namespace pons::egress {
 
 namespace {
 
-constexpr std::size_t kFlowsMax = 8'000;  // of all sandboxes: each holds two descriptors
-constexpr std::size_t kRecordBytesMax = 512 * 1024;
+constexpr std::size_t kFlowsMax = 8'000;           // of all sandboxes: each holds two descriptors
+constexpr std::size_t kRecordBytesMax = 16 << 20;  // all that a request may bring, escaped
+constexpr std::string_view kEnvironments = "environments";
 
 int socket_option(int socket, int name) {
   int value = -1;
@@ -50,6 +51,14 @@ Result<linux::UniqueFd> write_record(const std::string& text) {
   if (!file) return os_error("keep sandbox");
   TRY_VOID(linux::write_all(file.get(), text));
   return file;
+}
+
+Result<Json> read_record(int file) {
+  if (lseek(file, 0, SEEK_SET) != 0) return os_error("read record");
+  const std::string text = TRY(linux::read_all(file, kRecordBytesMax));
+  Json record = TRY(parse_json(text, {.bytes = kRecordBytesMax}));
+  if (!record.is_object()) return make_error(ErrorCode::kInvalid, "read record", "another shape");
+  return record;
 }
 
 }  // namespace
@@ -92,6 +101,8 @@ Result<std::map<std::string, std::string>> Attachments::attach(Request request,
   if (all_.contains(request.key))
     return make_error(ErrorCode::kConflict, "attach sandbox", "it is attached already");
   auto policy = TRY(compile(request.policy));
+  // Stubs are made for an id: two that live at once would have the same ones.
+  if (const auto namesake = find(request.id)) detach(namesake->key);
   auto sandbox =
       std::make_shared<AttachedSandbox>(boundary_.loop, request.key, request.id, std::move(policy));
   sandbox->listener = std::move(listener);
@@ -153,19 +164,35 @@ void Attachments::keep(const AttachedSandbox& sandbox, const PolicyChoice& choic
     LOG_ERROR("a sandbox will not be found again after a restart", {"error", put.error()});
 }
 
+// They were set after the start, and stand above those of the start.
+Result<void> Attachments::adopt_environments(int file) {
+  const Json record = TRY(read_record(file));
+  std::map<std::string, std::string> environments;
+  for (const auto& [name, document] : record.items()) {
+    if (!document.is_string())
+      return make_error(ErrorCode::kInvalid, "read environments", "another shape");
+    environments[name] = document.get<std::string>();
+  }
+  environments_ = std::move(environments);
+  return {};
+}
+
 Result<void> Attachments::adopt() {
   std::map<std::uint64_t, std::map<std::string, linux::UniqueFd>> kept;
   for (roles::Keeper::Kept& item : TRY(keeper_.take_back())) {
+    if (item.name == kEnvironments) TRY_VOID(adopt_environments(item.descriptor.get()));
     const auto dot = item.name.find('.');
     if (const auto key = parse_hex(item.name.substr(0, dot)))
       kept[*key][item.name.substr(dot + 1)] = std::move(item.descriptor);
   }
   for (auto& [key, parts] : kept) {
     if (parts.size() != 3) continue;  // its warden was told that it failed
-    const int file = parts["record"].get();
-    if (lseek(file, 0, SEEK_SET) != 0) continue;
-    const auto record = parse_json(TRY(linux::read_all(file, kRecordBytesMax)));
-    if (!record) continue;
+    const auto record = read_record(parts["record"].get());
+    if (!record) {
+      // One that cannot be read must not keep all others from their network.
+      LOG_ERROR("a sandbox cannot be taken over; it has no network", {"error", record.error()});
+      continue;
+    }
     const PolicyChoice choice{.environment = record->value("environment", ""),
                               .document = record->value("policy", "")};
     auto policy = compile(choice);
@@ -211,6 +238,10 @@ Result<void> Attachments::set_environments(std::map<std::string, std::string> en
       return make_error(compiled.error().code, "set environments",
                         fmt::format("{}: {}", name, compiled.error().message));
   }
+  // First of all, so that a restart does not bring back what was looser.
+  const auto record = TRY(write_record(dump_json(environments)));
+  const roles::Keeper::Put kept[] = {{std::string(kEnvironments), record.get()}};
+  TRY_VOID(keeper_.put_soon(kept));
   environments_.swap(environments);
   for (auto& [key, sandbox] : all_) {
     const std::string& name = choices_[key].environment;
@@ -226,19 +257,18 @@ Result<void> Attachments::set_environments(std::map<std::string, std::string> en
   return {};
 }
 
-// A credential that was taken away or replaced may be in use: what uses it ends.
+// A credential that was taken away or replaced may be in use: what uses it ends. So does what
+// passes unseen to a host that gets a new one.
 void Attachments::on_vault_change() {
   for (auto& sandbox : all_ | std::views::values) {
     if (sandbox->policy->credentials().empty()) continue;
-    std::map<std::string, const vault::Credential*> now;
-    for (const Grant& grant : sandbox->grants(boundary_.vault))
-      now[grant.credential->name] = grant.credential.get();
-    const bool lost = std::ranges::any_of(sandbox->granted, [&](const auto& before) {
-      const auto found = now.find(before.first);
-      return found == now.end() || found->second != before.second.get();
-    });
+    const auto before = sandbox->granted;
     sandbox->remember_grants(boundary_.vault);
-    if (lost) sandbox->flows.cancel_all();
+    const bool is_same =
+        std::ranges::equal(sandbox->granted, before, [](const auto& now, const auto& then) {
+          return now.first == then.first && is_same_use(*now.second, *then.second);
+        });
+    if (!is_same) sandbox->flows.cancel_all();
   }
   room_.set();
 }

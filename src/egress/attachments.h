@@ -56,6 +56,7 @@ class Attachments {
   Task<> accept_flows(AttachedSandbox& sandbox);
   Task<> run_flow(AttachedSandbox& sandbox, linux::UniqueFd socket);
   void adopt_policy(AttachedSandbox& sandbox, std::shared_ptr<const Policy> policy);
+  Result<void> adopt_environments(int file);
   void on_vault_change();
   void keep(const AttachedSandbox& sandbox, const PolicyChoice& choice);
 

@@ -226,7 +226,10 @@ Task<> Flow::end_tls(Origin origin, http::ClientHello hello) {
   // The host chooses first, so that the client gets exactly what the host speaks.
   auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, offered);
   auto identity = boundary_.leaves.find_or_sign(to_text(origin.host));
-  if (!identity) co_return;
+  if (!identity) {
+    record(origin, audit::Verdict::kDrop, "tls", "no_certificate", "");
+    co_return;
+  }
   const std::string protocol =
       upstream && !upstream->protocol.empty() ? upstream->protocol : "http/1.1";
   watch_.reset();
@@ -253,9 +256,12 @@ Task<> Flow::carry_http(Origin origin) {
 // Without TLS nothing can be agreed on: whoever begins like this knows that the host speaks it.
 Task<> Flow::carry_http2(Origin origin) {
   auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, {});
+  if (!upstream) {
+    record(origin, audit::Verdict::kDrop, "h2", upstream.error().code, upstream.error().rule);
+    co_return;
+  }
   auto client = take_socket();
-  if (upstream && client)
-    co_await relay(std::move(*client), origin, std::move(upstream->transport), true);
+  if (client) co_await relay(std::move(*client), origin, std::move(upstream->transport), true);
 }
 
 // ---- then

@@ -33,6 +33,7 @@ class Flow {
   Task<> carry_http(Origin origin);
   Task<> carry_http2(Origin origin);
   Task<> pass_through(Origin origin, std::string_view protocol);
+  Task<> refuse_connect(Origin origin, Refusal refusal);
   Task<> refuse(Origin origin, Refusal refusal);
   Task<> relay(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
                std::unique_ptr<http::Transport> ready, bool http2 = false);

@@ -379,6 +379,9 @@ Refusal found_in(const Judged& judged, const Boundary& boundary, const scan::Fin
   const auto* name = std::get_if<HostName>(&origin.host);
   const bool bound_here =
       credential && name != nullptr && vault::is_bound_to(**credential, name->text(), origin.port);
+  if (!credential)
+    return refuse("credential_unavailable", fmt::format("{} cannot be used any more", owner),
+                  "it was taken away; work without it or ask for another one");
   if (!bound_here)
     return refuse("credential_endpoint_mismatch", fmt::format("{} is not for this host", owner),
                   "send the credential only to the host it is bound to");

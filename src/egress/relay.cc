@@ -97,14 +97,35 @@ Task<std::optional<Refusal>> Relay::carry(Case& request) {
   auto judged = judge_request(boundary_, *sandbox_, request.origin, request.exchange.request());
   if (!judged) co_return judged.error();
   request.judged = std::move(*judged);
+  if (auto refusal = introduce(request)) co_return refusal;
   // gRPC needs to be told that trailers are welcome.
   if (version_ == Version::kHttp2 && request.exchange.request().find("te") == "trailers")
     request.judged.request.fields.emplace_back("te", "trailers");
+  // Data leaves in heads as well.
+  std::uint64_t head_bytes = request.judged.request.target.size();
+  for (const auto& [name, value] : request.judged.request.fields)
+    head_bytes += name.size() + value.size();
+  if (!sandbox_->spend(head_bytes)) co_return budget_spent();
   if (request.exchange.request().upgrade)
     co_return co_await carry_websocket(request, upstream_for(request.origin));
   if (auto refusal = co_await prepare_body(request)) co_return refusal;
   Upstream& upstream = upstream_for(request.origin);
   co_return co_await send(request, upstream);
+}
+
+// A name that did not come by DNS counts like one that did. A role of ours is told who asks.
+std::optional<Refusal> Relay::introduce(Case& request) {
+  const auto* name = std::get_if<HostName>(&request.origin.host);
+  if (name == nullptr) return std::nullopt;
+  if (is_built_in(*name)) {
+    request.judged.request.fields.emplace_back("X-Pons-Sandbox", sandbox_->id);
+    return std::nullopt;
+  }
+  if (origin_) return std::nullopt;
+  Decision decision = sandbox_->policy->judge_connect(request.origin.host, request.origin.port);
+  if (sandbox_->names.assign(*name, decision.breadth, boundary_.loop.now())) return std::nullopt;
+  decision.reason = Reason::kTooManyNames;
+  return refusal_of(decision, request.origin);
 }
 
 // A request to the proxy names its host itself; judge_request() compares it with its Host field.
@@ -140,11 +161,6 @@ Task<std::optional<Refusal>> Relay::prepare_body(Case& request) {
   auto body = RequestBody::open(request.exchange, request.judged);
   if (!body) co_return body.error();
   request.body.emplace(std::move(*body));
-  // Data leaves in heads as well.
-  std::uint64_t head_bytes = request.judged.request.target.size();
-  for (const auto& [name, value] : request.judged.request.fields)
-    head_bytes += name.size() + value.size();
-  if (!sandbox_->spend(head_bytes)) co_return budget_spent();
   if (head.framing == http::BodyFraming::kNone) co_return std::nullopt;
   auto small = co_await request.body->take_small(kSmallBodyBytes);
   if (!small) co_return body_refusal(request, small.error());
@@ -188,7 +204,7 @@ bool Relay::still_holds(std::uint64_t policy_generation, const Judged& judged) c
   if (sandbox_->policy->generation() != policy_generation) return false;
   return std::ranges::all_of(judged.used, [&](const auto& credential) {
     const auto now = boundary_.vault.load(credential->name);
-    return now && *now == credential;
+    return now && is_same_use(**now, *credential);
   });
 }
 

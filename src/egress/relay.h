@@ -42,6 +42,7 @@ class Relay {
   class UnfinishedRecord;
 
   std::expected<Origin, Refusal> origin_of(const http::RequestHead& head) const;
+  std::optional<Refusal> introduce(Case& request);
   Upstream& upstream_for(const Origin& origin);
   Task<std::optional<Refusal>> carry(Case& request);
   Task<std::optional<Refusal>> prepare_body(Case& request);

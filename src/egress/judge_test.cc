@@ -1,0 +1,184 @@
+#include "judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "boundary_fixture.h"
+#include "decision_record.h"
+
+namespace pons::egress {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::string_view kHeader = "host=api.test.example";
+
+std::string value_of(const Judged& judged, std::string_view name) {
+  for (const auto& [field, value] : judged.request.fields)
+    if (equal_ignoring_case(field, name)) return value;
+  return "(none)";
+}
+
+std::string get(std::string_view target, std::string_view fields = "",
+                std::string_view host = "api.test.example") {
+  return fmt::format("GET {} HTTP/1.1\r\nHost: {}{}{}", target, host, fields.empty() ? "" : "\r\n",
+                     fields);
+}
+
+class JudgeTest : public BoundaryTest {
+ protected:
+  JudgeTest() { set("TOKEN", kSecret, {std::string(kHeader)}); }
+  std::string bearer(std::string_view text) {
+    return fmt::format("Authorization: Bearer {}", text);
+  }
+};
+
+TEST_F(JudgeTest, StubBecomesTheSecretInItsDeclaredField) {
+  const auto judged = judge(get("/user", bearer(stub())));
+  ASSERT_TRUE(judged) << judged.error().code;
+  EXPECT_EQ(value_of(*judged, "authorization"), fmt::format("Bearer {}", kSecret));
+  EXPECT_EQ(judged->credentials, std::vector<std::string>{"TOKEN"});
+  EXPECT_TRUE(judged->bound);
+}
+
+TEST_F(JudgeTest, StubIsNeverSwappedTowardAnotherHost) {
+  EXPECT_EQ(code(get("/", bearer(stub()), "else.test.example"), origin("else.test.example")),
+            "credential_endpoint_mismatch");
+}
+
+TEST_F(JudgeTest, StubIsNeverSwappedOnAnotherPortOrWithoutTls) {
+  EXPECT_EQ(
+      code(get("/", bearer(stub()), "api.test.example:8443"), origin("api.test.example", 8443)),
+      "credential_endpoint_mismatch");
+  EXPECT_EQ(code(get("/", bearer(stub())), origin("api.test.example", 80, false)),
+            "credential_endpoint_mismatch");
+}
+
+TEST_F(JudgeTest, StubInAnUndeclaredPlaceIsRefused) {
+  EXPECT_EQ(code(get("/" + stub())), "undeclared_position");
+  EXPECT_EQ(code(get("/?q=" + stub())), "undeclared_position");
+  EXPECT_EQ(code(get("/", "X-Other: " + stub())), "undeclared_position");
+  EXPECT_EQ(code(get("/", stub() + ": x")), "undeclared_position");
+  EXPECT_EQ(code(get("/", "X-Forwarded-For: " + stub())), "undeclared_position");
+}
+
+TEST_F(JudgeTest, TheSecretItselfIsRefusedEvenTowardItsHost) {
+  EXPECT_EQ(code(get("/", bearer(kSecret))), "secret_in_request");
+  EXPECT_EQ(
+      code(get(fmt::format("/{}", kSecret), "", "else.test.example"), origin("else.test.example")),
+      "secret_in_request");
+}
+
+TEST_F(JudgeTest, ABoundHostTakesNobodyElsesCredential) {
+  EXPECT_EQ(code(get("/", bearer("ghp_of_somebody_else"))), "foreign_credential");
+  EXPECT_EQ(code(get("/", "X-Goog-Api-Key: mine")), "foreign_credential");
+  EXPECT_EQ(code(get("/?access_token=mine")), "foreign_credential");
+  EXPECT_EQ(code(get("/?a=b&access%5Ftoken=mine")), "foreign_credential");
+}
+
+TEST_F(JudgeTest, ACredentialFieldStandsOnce) {
+  EXPECT_EQ(code(get("/", bearer(stub()) + "\r\nAuthorization: Bearer mine")),
+            "duplicate_credential");
+}
+
+TEST_F(JudgeTest, ADuplicateOfADeclaredParameterIsNotForwarded) {
+  set("TOKEN", kSecret, {"host=api.test.example,query=key"});
+  EXPECT_EQ(code(get("/?key=" + stub())), "");
+  EXPECT_EQ(code(get("/?key=mine")), "foreign_credential");
+  EXPECT_EQ(code(get("/?key=" + stub() + "&key=mine")), "foreign_credential");
+  EXPECT_EQ(code(get("/?key=" + stub() + "&KEY=mine")), "foreign_credential");
+  EXPECT_EQ(code(get("/?key=" + stub() + "&key=" + stub())), "undeclared_position");
+}
+
+TEST_F(JudgeTest, TwoCredentialsMayStandInOneTarget) {
+  set("TOKEN", kSecret, {"host=api.test.example,query=key"});
+  set("OTHER", kOtherSecret, {"host=api.test.example,query=token"});
+  const auto judged = judge(get("/x?a=1&key=" + stub() + "&token=" + stub("OTHER") + "&b=2"));
+  ASSERT_TRUE(judged) << judged.error().code;
+  EXPECT_EQ(judged->request.target,
+            fmt::format("/x?a=1&key={}&token={}&b=2", kSecret, kOtherSecret));
+  EXPECT_EQ(code(get("/x?key=" + stub("OTHER") + "&token=" + stub())), "undeclared_position");
+}
+
+TEST_F(JudgeTest, TheTargetIsForwardedAsItWasWithoutStubs) {
+  for (const char* target : {"/", "/a/b?", "/a?&&x=1&", "/a?x", "/a?x=1&x=1"})
+    EXPECT_EQ(judge(get(target))->request.target,
+              std::string_view(target) == "/a/b?" ? "/a/b" : target);
+}
+
+TEST_F(JudgeTest, AnotherHostThanTheConnectionsIsRefused) {
+  EXPECT_EQ(code(get("/", "", "else.test.example")), "host_mismatch");
+  EXPECT_EQ(code(get("/", "", "api.test.example:80")), "host_mismatch");
+  EXPECT_EQ(code(get("/", "", "API.Test.Example.")), "");
+}
+
+TEST_F(JudgeTest, WhatWouldHideASecretInTheAnswerIsNotAskedFor) {
+  const auto judged = judge(get("/", "Range: bytes=0-3\r\nAccept-Encoding: br\r\nTE: gzip"));
+  ASSERT_TRUE(judged) << judged.error().code;
+  EXPECT_EQ(value_of(*judged, "range"), "(none)");
+  EXPECT_EQ(value_of(*judged, "accept-encoding"), "identity");
+  EXPECT_EQ(value_of(*judged, "te"), "(none)");
+}
+
+TEST_F(JudgeTest, AnswersOfABoundHostAreScrubbedOnEveryPort) {
+  EXPECT_TRUE(judge(get("/"), origin("api.test.example", 80, false))->scrubs);
+  EXPECT_TRUE(
+      judge(get("/", "", "api.test.example:8443"), origin("api.test.example", 8443))->scrubs);
+  EXPECT_FALSE(judge(get("/", "", "else.test.example"), origin("else.test.example"))->scrubs);
+}
+
+TEST_F(JudgeTest, AnswersAreScrubbedForSandboxesWithoutTheCredentialToo) {
+  adopt(R"({"mode":"list","allow":[{"host":"api.test.example","methods":["GET"]}]})");
+  const auto judged = judge(get("/"));
+  ASSERT_TRUE(judged) << judged.error().code;
+  EXPECT_TRUE(judged->scrubs);
+  EXPECT_FALSE(judged->bound);
+}
+
+TEST_F(JudgeTest, TheStubOfARemovedCredentialDoesNotLeave) {
+  const std::string old = stub();
+  EXPECT_EQ(code(get("/", bearer(old))), "");
+  ASSERT_TRUE(vault_->remove("TOKEN"));
+  EXPECT_EQ(code(get("/", bearer(old))), "credential_unavailable");
+}
+
+TEST_F(JudgeTest, ALimitOfRequestsGivesThatMany) {
+  adopt(R"({"mode":"list","allow":[{"host":"api.test.example"}],"limits":{"requests":2}})");
+  for (const char* expected : {"", "", "budget_spent"}) {
+    ++sandbox_->traffic.requests;  // as whoever carries it does, before it is judged
+    EXPECT_EQ(code(get("/")), expected);
+  }
+}
+
+TEST_F(JudgeTest, BytesBeyondTheLimitDoNotLeave) {
+  adopt(R"({"mode":"list","allow":[{"host":"api.test.example"}],"limits":{"bytes_out":100}})");
+  EXPECT_TRUE(sandbox_->spend(60));
+  EXPECT_FALSE(sandbox_->spend(60));
+  EXPECT_EQ(code(get("/")), "budget_spent");
+}
+
+TEST_F(JudgeTest, DecisionsHoldNeitherStubsNorSecrets) {
+  for (const std::string& text : {stub(), std::string(kSecret)})
+    record_decision(*boundary_, *sandbox_,
+                    {.verdict = audit::Verdict::kBlock,
+                     .sandbox = {},
+                     .session = {},
+                     .code = "undeclared_position",
+                     .rule = {},
+                     .method = "X" + text,
+                     .host = "api.test.example",
+                     .port = 443,
+                     .protocol = "http/1.1",
+                     .path = "/a/" + text,
+                     .credentials = {},
+                     .request_id = "req_1"});
+  EXPECT_THAT(logged(), HasSubstr("undeclared_position"));
+  EXPECT_THAT(logged(), HasSubstr("(withheld)"));
+  EXPECT_THAT(logged(), Not(HasSubstr(stub())));
+  EXPECT_THAT(logged(), Not(HasSubstr(std::string(kSecret))));
+}
+
+}  // namespace
+}  // namespace pons::egress

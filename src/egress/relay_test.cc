@@ -1,0 +1,175 @@
+#include "relay.h"
+
+#include <sys/socket.h>
+
+#include <fmt/format.h>
+
+#include "boundary_fixture.h"
+#include "pons/http/http2.h"
+
+namespace pons::egress {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::string_view kHost = "api.test.example";
+
+// A client, the relay and the host that it is for, on one loop. The connection to the host stands.
+class RelayTest : public BoundaryTest {
+ protected:
+  RelayTest() { set("TOKEN", kSecret, {"host=api.test.example"}); }
+
+  std::pair<std::unique_ptr<http::Transport>, std::unique_ptr<http::Transport>> make_line() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    return {*http::create_plain_transport(*loop_, linux::UniqueFd(ends[0])),
+            *http::create_plain_transport(*loop_, linux::UniqueFd(ends[1]))};
+  }
+
+  void run(http::Handler host, const std::function<Task<>(http::Http2Client&)>& client) {
+    auto [to_host, host_end] = make_line();
+    auto [to_relay, relay_end] = make_line();
+    linux::TaskGroup tasks(*loop_);
+    Relay relay(*boundary_, sandbox_, origin(), std::move(to_host), Relay::Version::kHttp2);
+    tasks.spawn(http::serve_http2(*loop_, std::move(host_end), {.role = "host"}, {},
+                                  std::move(host), "https"));
+    http::Http2Limits limits;
+    limits.leave_time = std::chrono::milliseconds(10);
+    tasks.spawn(http::serve_http2(
+        *loop_, std::move(relay_end), {.role = "sandbox"}, limits,
+        [&relay](http::Exchange& exchange) { return relay.handle(exchange); }, "https"));
+    http::Http2Client asking(*loop_, std::move(to_relay), std::string(kHost), "https");
+    tasks.spawn(to_the_end(client(asking)));
+    loop_->run();
+    tasks.cancel_all();
+  }
+  Task<> to_the_end(Task<> client) {
+    co_await loop_->next_round();  // so that run() is there to be stopped
+    co_await std::move(client);
+    loop_->stop();
+  }
+
+  http::ClientRequest get(std::string target) {
+    return {.target = std::move(target), .fields = {{"authorization", "Bearer " + stub()}}};
+  }
+  static Task<> fetch(http::Http2Client& client, http::ClientRequest request, std::string& into,
+                      linux::Event* done = nullptr) {
+    auto response = co_await client.send(std::move(request));
+    into = response ? fmt::format("{} ", response->head().status) : response.error().describe();
+    while (response) {
+      const auto piece = co_await response->read_body();
+      if (!piece) into += "(cut)";
+      if (!piece || piece->empty()) break;
+      into += *piece;
+    }
+    if (done != nullptr) done->set();
+  }
+};
+
+Task<> echo(http::Exchange& exchange) {
+  exchange.respond(
+      {.body = std::string(exchange.request().find("authorization").value_or("nothing"))});
+  co_return;
+}
+
+TEST_F(RelayTest, TheHostGetsTheSecretAndTheClientTheStub) {
+  std::string answer;
+  std::string host_saw;
+  run(
+      [&](http::Exchange& exchange) {
+        host_saw = exchange.request().find("authorization").value_or("");
+        return echo(exchange);
+      },
+      [&](http::Http2Client& client) { return fetch(client, get("/"), answer); });
+  EXPECT_EQ(host_saw, fmt::format("Bearer {}", kSecret));
+  EXPECT_EQ(answer, "200 Bearer " + stub());
+  EXPECT_THAT(logged(), HasSubstr(R"("verdict":"scrub")"));
+}
+
+// What one stream was judged by may be gone when another's answer comes.
+TEST_F(RelayTest, StreamsThatOverlapAreJudgedEachOnItsOwn) {
+  linux::Event release(*loop_);
+  std::string slow;
+  std::string fast;
+  run(
+      [&](http::Exchange& exchange) -> Task<> {
+        if (exchange.request().path() == "/slow") co_await release.wait(kNever);
+        co_await echo(exchange);
+      },
+      [&](http::Http2Client& client) -> Task<> {
+        linux::TaskGroup group(*loop_);
+        linux::Event done(*loop_);
+        group.spawn(fetch(client, get("/slow"), slow, &done));
+        for (int i = 0; i < 3; ++i) co_await fetch(client, get("/fast"), fast);
+        release.set();
+        co_await done.wait(kNever);
+      });
+  EXPECT_EQ(fast, "200 Bearer " + stub());
+  EXPECT_EQ(slow, "200 Bearer " + stub());
+}
+
+TEST_F(RelayTest, ARequestThatItsClientGivesUpIsRecordedAllTheSame) {
+  bool host_saw_it = false;
+  run(
+      [&](http::Exchange& exchange) -> Task<> {
+        host_saw_it = true;
+        co_await exchange.loop().sleep_until(kNever);
+      },
+      [&](http::Http2Client& client) -> Task<> {
+        std::string answer;
+        {
+          linux::TaskGroup group(*loop_);
+          group.spawn(fetch(client, get("/given-up"), answer));
+          while (!host_saw_it) co_await loop_->sleep_for(std::chrono::milliseconds(1));
+        }  // resets the stream
+        for (int i = 0; i < 1000 && sandbox_->traffic.requests == 1; ++i) {
+          if (logged().contains("ended_early")) break;
+          co_await loop_->sleep_for(std::chrono::milliseconds(1));
+        }
+      });
+  const std::string log = logged();
+  EXPECT_THAT(log, HasSubstr(R"("code":"ended_early")"));
+  EXPECT_THAT(log, HasSubstr("/given-up"));
+  EXPECT_THAT(log, HasSubstr("TOKEN"));
+}
+
+TEST_F(RelayTest, AnAnswerIsNotDeliveredAfterItsCredentialIsGone) {
+  std::string answer;
+  run(
+      [&](http::Exchange& exchange) -> Task<> {
+        EXPECT_TRUE(vault_->remove("TOKEN"));
+        co_await echo(exchange);
+      },
+      [&](http::Http2Client& client) { return fetch(client, get("/"), answer); });
+  EXPECT_THAT(answer, HasSubstr("rules_changed"));
+  EXPECT_THAT(answer, Not(HasSubstr(std::string(kSecret))));
+}
+
+TEST_F(RelayTest, AStubInTheBodyStopsTheRequestHoweverLongItIs) {
+  std::string answer;
+  std::string host_got;
+  run(
+      [&](http::Exchange& exchange) -> Task<> {
+        for (;;) {
+          const auto piece = co_await exchange.read_body();
+          if (!piece || piece->empty()) break;
+          host_got += *piece;
+        }
+        co_await echo(exchange);
+      },
+      [&](http::Http2Client& client) -> Task<> {
+        for (const std::size_t size : {10UZ, 500'000UZ}) {
+          http::ClientRequest request = get("/");
+          request.method = "POST";
+          request.body = std::string(size, 'x') + stub();
+          co_await fetch(client, std::move(request), answer);
+          EXPECT_THAT(answer, HasSubstr("undeclared_position"));
+        }
+      });
+  EXPECT_THAT(host_got, Not(HasSubstr(stub())));
+  EXPECT_THAT(logged(), Not(HasSubstr(stub())));
+}
+
+}  // namespace
+}  // namespace pons::egress
