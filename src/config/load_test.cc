@@ -112,12 +112,19 @@ TEST(Config, HarnessSnippetLoadsAsItStandsWithAWarning) {
             "pons.yaml:1:1: harness is checked, but nothing uses it in this release");
 }
 
-TEST(Config, CredentialsSnippetLoadsAsItStandsWithAWarning) {
+TEST(Config, CredentialsSnippetLoadsAsItStands) {
   const LoadedConfig result = loaded("credentials: {GITHUB_TOKEN: {allowed_host: api.github.com}}");
   EXPECT_EQ(result.config.credentials.at("GITHUB_TOKEN").allowed_host, "api.github.com");
-  ASSERT_EQ(result.warnings.size(), 1u);
-  EXPECT_EQ(result.warnings[0].describe(),
-            "pons.yaml:1:1: credentials is checked, but nothing uses it in this release");
+  EXPECT_TRUE(result.warnings.empty());
+}
+
+TEST(Config, EnvironmentsAreKeptAsDocuments) {
+  const LoadedConfig result = loaded(
+      "environments: {web: {mode: list, allow: [{host: a.example, ports: [443], inspect: true}]}}");
+  EXPECT_EQ(result.config.environments.at("web"),
+            R"({"mode":"list","allow":[{"host":"a.example","ports":[443],"inspect":true}]})");
+  EXPECT_FALSE(load_config_text("environments: {Web: {mode: none}}", "pons.yaml"));
+  EXPECT_FALSE(load_config_text("environments: {web: none}", "pons.yaml"));
 }
 
 TEST(Config, UnknownKeyIsAnErrorWithTheNearestKeyOfItsLevel) {

@@ -10,6 +10,7 @@
 #include <ranges>
 
 #include "flow.h"
+#include "names_service.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"

@@ -37,7 +37,6 @@ class Flow {
   Task<> refuse(Origin origin, Refusal refusal);
   Task<> relay(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
                std::unique_ptr<http::Transport> ready, bool http2 = false);
-  Task<> refuse_connect(Origin origin, Refusal refusal);
   http::Refuser refuser_for(std::optional<Origin> origin);
   Task<> answer_refused(std::unique_ptr<http::Transport> client, Origin origin, Refusal refusal);
 
@@ -54,8 +53,5 @@ class Flow {
   std::optional<linux::Watch> watch_;  // while the socket is not a transport yet; dies before it
   SyntheticAddresses::Hold hold_;
 };
-
-// Answers questions for names that arrive at the sandbox's UDP socket, until cancelled.
-Task<> answer_names(Boundary& boundary, AttachedSandbox& sandbox);
 
 }  // namespace pons::egress

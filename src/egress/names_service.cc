@@ -1,7 +1,10 @@
+#include "names_service.h"
+
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <cstring>
 
 #include "decision_record.h"
 #include "flow.h"
@@ -34,15 +37,41 @@ void record(Boundary& boundary, AttachedSandbox& sandbox, const DnsOutcome& outc
 
 }  // namespace
 
+void send_back(int socket, const msghdr& question, const std::string& reply) {
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(in6_pktinfo))> control{};
+  iovec span = http::to_iovec(reply);
+  msghdr message{};
+  message.msg_name = question.msg_name;
+  message.msg_namelen = question.msg_namelen;
+  message.msg_iov = &span;
+  message.msg_iovlen = 1;
+  for (const cmsghdr* note = CMSG_FIRSTHDR(&question); note != nullptr;
+       note = CMSG_NXTHDR(const_cast<msghdr*>(&question), const_cast<cmsghdr*>(note))) {
+    if (note->cmsg_level != IPPROTO_IPV6 || note->cmsg_type != IPV6_PKTINFO) continue;
+    std::memcpy(control.data(), note, CMSG_LEN(sizeof(in6_pktinfo)));
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+  }
+  sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 Task<> answer_names(Boundary& boundary, AttachedSandbox& sandbox) {
   auto watch = linux::Watch::create(boundary.loop, sandbox.resolver.get());
   if (!watch) co_return;
   std::array<char, kDnsUdpBytesMax> query;
   for (int handled = 0;;) {
+    // Who asked, and at which address: the answer must come from there.
     sockaddr_storage from{};
-    socklen_t size = sizeof from;
-    const ssize_t got = recvfrom(sandbox.resolver.get(), query.data(), query.size(), MSG_DONTWAIT,
-                                 reinterpret_cast<sockaddr*>(&from), &size);
+    alignas(cmsghdr) std::array<char, 128> control;
+    iovec span{.iov_base = query.data(), .iov_len = query.size()};
+    msghdr message{};
+    message.msg_name = &from;
+    message.msg_namelen = sizeof from;
+    message.msg_iov = &span;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = recvmsg(sandbox.resolver.get(), &message, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) {
       co_await watch->readable(kNever);
       continue;
@@ -54,9 +83,7 @@ Task<> answer_names(Boundary& boundary, AttachedSandbox& sandbox) {
     const DnsOutcome outcome = answer_dns({query.data(), static_cast<std::size_t>(got)},
                                           *sandbox.policy, sandbox.names, boundary.loop.now());
     record(boundary, sandbox, outcome);
-    if (!outcome.reply.empty())
-      sendto(sandbox.resolver.get(), outcome.reply.data(), outcome.reply.size(),
-             MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&from), size);
+    if (!outcome.reply.empty()) send_back(sandbox.resolver.get(), message, outcome.reply);
   }
 }
 

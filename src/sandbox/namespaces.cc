@@ -291,7 +291,7 @@ Task<Result<TemplateInfo>> NamespacesProvider::snapshot(std::string id, std::str
   for (std::size_t i = 0; i < layers.size(); ++i)
     info.layers.push_back(hex_of(copied->reply.digests[i]));
   for (const auto& digest : call->record.spec.template_layers)
-    info.layers.push_back(hex_of(digest));
+    if (digest != spawner::kTrustLayer) info.layers.push_back(hex_of(digest));
   info.name = template_name;
   info.kind = "snapshot";
   info.source = "snapshot of " + id;

@@ -61,8 +61,8 @@ TEST_F(SandboxCallTest, AnUnknownSandboxIsNotFound) {
   EXPECT_EQ(result->error().code, ErrorCode::kNotFound);
 }
 
-TEST_F(SandboxCallTest, MoreDescriptorsThanOneAreRefusedWithTheReply) {
-  const auto result = ask({}, 2);
+TEST_F(SandboxCallTest, MoreDescriptorsThanAnyReplyHasAreRefusedWithIt) {
+  const auto result = ask({}, kReplyDescriptorsMax + 1);
   ASSERT_TRUE(result && !*result);
   EXPECT_EQ(result->error().code, ErrorCode::kTimeout);
 }

@@ -48,6 +48,12 @@ Result<UniqueFd> bind_socket(int family, int type, std::uint16_t port) {
   if (type == SOCK_STREAM &&
       setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
     return os_error("open way out");
+  // Every address is this namespace's own: an answer must say which of them was asked.
+  const bool told = type != SOCK_DGRAM ||
+                    (setsockopt(socket.get(), IPPROTO_IP, IP_PKTINFO, &on, sizeof on) == 0 &&
+                     (family != AF_INET6 || setsockopt(socket.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO,
+                                                       &on, sizeof on) == 0));
+  if (!told) return os_error("open way out");
   const Place place = any_address(family, port);
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&place.storage), place.size) != 0)
     return os_error("open way out");

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "names_service.h"
 #include "pons/linux/namespace.h"
 #include "pons/linux/netlink.h"
 #include "sniff.h"
@@ -105,13 +106,17 @@ TEST_F(WayOutTest, QuestionsForNamesArriveWhereverTheyGo) {
       ASSERT_TRUE(becomes_readable(way_out->names.get())) << server;
       char text[16];
       sockaddr_storage from{};
-      socklen_t size = sizeof from;
-      ASSERT_EQ(recvfrom(way_out->names.get(), text, sizeof text, 0,
-                         reinterpret_cast<sockaddr*>(&from), &size),
-                5);
-      ASSERT_EQ(sendto(way_out->names.get(), "reply", 5, 0,
-                       reinterpret_cast<const sockaddr*>(&from), size),
-                5);
+      alignas(cmsghdr) char control[128];
+      iovec span{.iov_base = text, .iov_len = sizeof text};
+      msghdr message{};
+      message.msg_name = &from;
+      message.msg_namelen = sizeof from;
+      message.msg_iov = &span;
+      message.msg_iovlen = 1;
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
+      ASSERT_EQ(recvmsg(way_out->names.get(), &message, 0), 5);
+      egress::send_back(way_out->names.get(), message, "reply");
       EXPECT_TRUE(becomes_readable(client.get())) << server;
     }
   });
