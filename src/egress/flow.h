@@ -37,7 +37,6 @@ class Flow {
   Task<> refuse(Origin origin, Refusal refusal);
   Task<> relay(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
                std::unique_ptr<http::Transport> ready, bool http2 = false);
-  Task<> refuse_connect(Origin origin, Refusal refusal);
   http::Refuser refuser_for(std::optional<Origin> origin);
   Task<> answer_refused(std::unique_ptr<http::Transport> client, Origin origin, Refusal refusal);
 
