@@ -188,7 +188,7 @@ TEST_F(JudgeTest, DecisionsHoldNeitherStubsNorSecrets) {
                      .credentials = {},
                      .request_id = "req_1"});
   EXPECT_THAT(logged(), HasSubstr("undeclared_position"));
-  EXPECT_THAT(logged(), HasSubstr("(withheld)"));
+  EXPECT_THAT(logged(), HasSubstr("withheld"));
   EXPECT_THAT(logged(), Not(HasSubstr(stub())));
   EXPECT_THAT(logged(), Not(HasSubstr(std::string(kSecret))));
 }
