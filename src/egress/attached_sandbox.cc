@@ -2,10 +2,18 @@
 
 #include <algorithm>
 
+#include "pons/base/id.h"
+
 namespace pons::egress {
 
 namespace {
 constexpr std::size_t kKnownStubsMax = 1024;
+
+std::uint32_t random_number() {
+  std::uint32_t number = 0;
+  random_bytes(&number, sizeof number);
+  return number;
+}
 }  // namespace
 
 Result<std::shared_ptr<const scan::NeedleSet>> VaultNeedles::current() {
@@ -26,6 +34,16 @@ Result<std::shared_ptr<const scan::NeedleSet>> VaultNeedles::current() {
   generation_ = vault_.generation();
   return set_;
 }
+
+// Anywhere in the range: a program may still use an address that it was given before egress was
+// restarted, and must not find another name behind it.
+AttachedSandbox::AttachedSandbox(linux::Loop& loop, std::uint64_t its_key, std::string its_id,
+                                 std::shared_ptr<const Policy> its_policy)
+    : key(its_key),
+      id(std::move(its_id)),
+      policy(std::move(its_policy)),
+      names({.begin_at = random_number()}),
+      flows(loop) {}
 
 bool is_same_use(const vault::Credential& one, const vault::Credential& other) {
   return &one == &other ||

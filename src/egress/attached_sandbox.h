@@ -36,8 +36,7 @@ struct Grant {
 class AttachedSandbox {
  public:
   AttachedSandbox(linux::Loop& loop, std::uint64_t its_key, std::string its_id,
-                  std::shared_ptr<const Policy> its_policy)
-      : key(its_key), id(std::move(its_id)), policy(std::move(its_policy)), flows(loop) {}
+                  std::shared_ptr<const Policy> its_policy);
 
   // The credentials of its policy that exist, as the vault has them now.
   std::vector<Grant> grants(const vault::Vault& vault) const;

@@ -42,8 +42,6 @@ Relay::Relay(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox,
   if (origin_ && ready != nullptr) upstream_for(*origin_).ready = std::move(ready);
 }
 
-// A request that is cancelled on its way, by a change of the rules or the end of the sandbox, may
-// have reached its host: it is on record like any other.
 // A client that resets its stream, or rules that change, end a request where it waits: what has
 // left by then must not be missing in the log.
 class Relay::UnfinishedRecord {

@@ -124,12 +124,12 @@ TEST_F(RelayTest, ARequestThatItsClientGivesUpIsRecordedAllTheSame) {
           while (!host_saw_it) co_await loop_->sleep_for(std::chrono::milliseconds(1));
         }  // resets the stream
         for (int i = 0; i < 1000 && sandbox_->traffic.requests == 1; ++i) {
-          if (logged().contains("ended_early")) break;
+          if (logged().contains("cancelled")) break;
           co_await loop_->sleep_for(std::chrono::milliseconds(1));
         }
       });
   const std::string log = logged();
-  EXPECT_THAT(log, HasSubstr(R"("code":"ended_early")"));
+  EXPECT_THAT(log, HasSubstr(R"("code":"cancelled")"));
   EXPECT_THAT(log, HasSubstr("/given-up"));
   EXPECT_THAT(log, HasSubstr("TOKEN"));
 }

@@ -39,6 +39,9 @@ bool is_usable(std::uint32_t index) {
 
 }  // namespace
 
+SyntheticAddresses::SyntheticAddresses(SyntheticOptions options)
+    : options_(options), last_index_(options.begin_at % kIndexCount) {}
+
 bool SyntheticAddresses::Budget::take(std::uint32_t per_minute, TimePoint now) {
   const double full = per_minute;
   if (left < 0)

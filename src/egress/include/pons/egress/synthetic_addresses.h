@@ -24,6 +24,8 @@ struct SyntheticOptions {
   std::uint32_t public_names_per_minute = 600;
   // A longer label under a wildcard is data, not a name.
   std::size_t wildcard_label_bytes_max = 40;
+  // Where in the range the addresses begin.
+  std::uint32_t begin_at = 0;
 };
 
 // The addresses one sandbox gets for names: an address belongs to one name, so that the destination
@@ -31,7 +33,7 @@ struct SyntheticOptions {
 // something else in another one.
 class SyntheticAddresses {
  public:
-  explicit SyntheticAddresses(SyntheticOptions options = {}) : options_(options) {}
+  explicit SyntheticAddresses(SyntheticOptions options = {});
 
   struct Addresses {
     IpAddress v4;
