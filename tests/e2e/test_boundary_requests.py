@@ -203,7 +203,6 @@ add_cases(Parsing, [
     Case("R03 TRACE", get("/x", AUTH, method="TRACE"), "block", code="method_not_allowed"),
     Case("R03 Max-Forwards is dropped", get("/echo", AUTH, "Max-Forwards: 0"), "scrub", lacks="Max-Forwards"),
     Case("HTTP/1.0", f"GET /x HTTP/1.0\r\nHost: {A}\r\n{AUTH}\r\n\r\n", "swap", more={"until_closed": True}),
-    Case("HTTP/2 without TLS", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "closed", tls=False),
     Case("HTTP/3.0 as version", f"GET /x HTTP/3.0\r\nHost: {A}\r\n{AUTH}\r\n\r\n", "block"),
     Case("N13 one byte at a time", get("/x", AUTH), "swap", more={"step": 1}),
     Case("a path with CRLF, percent-encoded, stays one line", get("/x%0d%0aX-A:%201", AUTH), "swap"),
