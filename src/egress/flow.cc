@@ -301,6 +301,7 @@ http::Refuser Flow::refuser_for(std::optional<Origin> origin) {
 }
 
 Task<> Flow::pass_through(Origin origin, std::string_view protocol) {
+  ++sandbox_->traffic.requests;  // how many are in it nobody can tell
   if (sandbox_->has_spent_all()) co_return co_await refuse(origin, budget_spent());
   auto upstream = co_await dial_upstream(boundary_, sandbox_, origin);
   if (!upstream) co_return co_await refuse(origin, upstream.error());

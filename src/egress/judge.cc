@@ -133,11 +133,14 @@ class RequestJudge {
       return names_host(*credential, *name);
     });
     // Whoever takes our credential takes no other, on no port and no kind of line.
-    out_.bound = is_bound_elsewhere(boundary_, sandbox_, origin_);
-    if (!origin_.tls) return {};  // a line that anyone can read gets none
+    takes_ours_only_ = std::ranges::any_of(
+        sandbox_.grants(boundary_.vault),
+        [&](const Grant& grant) { return names_host(*grant.credential, *name); });
+    if (!origin_.tls) return {};  // a line that anyone can read
     for (Grant& grant : sandbox_.grants(boundary_.vault))
       if (vault::is_bound_to(*grant.credential, name->text(), origin_.port))
         bound_.push_back(std::move(grant));
+    out_.bound = !bound_.empty();
     target_ = {
         .host = name->text(), .port = origin_.port, .method = head_.method, .path = head_.path()};
     return {};
@@ -161,7 +164,7 @@ class RequestJudge {
         out_.request.target += *swapped;
         continue;
       }
-      if (out_.bound && is_credential_parameter(pair.substr(0, pair.find('='))))
+      if (takes_ours_only_ && is_credential_parameter(pair.substr(0, pair.find('='))))
         return found_or_foreign(pair, "target");
       out_.request.target += pair;
       seen.append("&").append(pair);
@@ -235,7 +238,7 @@ class RequestJudge {
         seen.append(field.value).append("\n");
         continue;
       }
-      const bool is_slot = out_.bound && is_credential_field(field.name);
+      const bool is_slot = takes_ours_only_ && is_credential_field(field.name);
       if (is_slot && std::ranges::any_of(
                          filled, [&](auto name) { return equal_ignoring_case(name, field.name); }))
         return refuse("duplicate_credential", "the credential's field stands twice in the request",
@@ -331,6 +334,7 @@ class RequestJudge {
   const Origin& origin_;
   const http::RequestHead& head_;
   std::vector<Grant> bound_;
+  bool takes_ours_only_ = false;  // the host is bound on some port, if not on this one
   vault::Target target_;
   std::set<std::string> swapped_parameters_;  // of the query, as they came
   Judged out_;

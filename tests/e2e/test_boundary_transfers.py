@@ -121,7 +121,7 @@ class Transfers(BoundaryTest):
         wanted.update(piece * (size // len(piece)))
         self.sandbox.write("/tmp/fetch.sh", (
             "while :; do\n"
-            f"  curl -sS --max-time 20 -o /tmp/got -H \"Authorization: Bearer $GITHUB_TOKEN\" 'https://{A}/bytes?size={size}&pause=0.005' 2>/dev/null\n"
+            f"  curl -fsS --max-time 20 -o /tmp/got -H \"Authorization: Bearer $GITHUB_TOKEN\" 'https://{A}/bytes?size={size}&pause=0.005' 2>/dev/null\n"
             "  code=$?; echo $code $(sha256sum < /tmp/got | cut -c1-64)\n"
             "done\n").encode())
         self.settle_again()
