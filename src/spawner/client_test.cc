@@ -20,8 +20,8 @@ class SandboxCallTest : public ::testing::Test {
     auto asked = linux::receive_message(ends_.second.get(), sizeof(Request), 0);
     CHECK(asked && *asked);
     answer.id = parse_request((*asked)->bytes)->id;
-    const int sent[] = {ends_.second.get(), ends_.second.get()};
-    CHECK(linux::send_message(ends_.second.get(), bytes_of(answer), {sent, descriptors}));
+    const std::vector<int> sent(descriptors, ends_.second.get());
+    CHECK(linux::send_message(ends_.second.get(), bytes_of(answer), sent));
     loop_->run();
     return result;
   }
