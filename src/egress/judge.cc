@@ -135,9 +135,9 @@ class RequestJudge {
     // Whoever takes our credential takes no other, on no port and no kind of line.
     out_.bound = is_bound_elsewhere(boundary_, sandbox_, origin_);
     if (!origin_.tls) return {};  // a line that anyone can read gets none
-    for (Grant& grant : sandbox_.grants(boundary_.vault))
+    for (const Grant& grant : sandbox_.grants(boundary_.vault))
       if (vault::is_bound_to(*grant.credential, name->text(), origin_.port))
-        bound_.push_back(std::move(grant));
+        bound_.push_back(grant);
     target_ = {
         .host = name->text(), .port = origin_.port, .method = head_.method, .path = head_.path()};
     return {};
