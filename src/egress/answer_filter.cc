@@ -62,7 +62,19 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(const Boundary& boundary
   return filter;
 }
 
+// One look at all fields; they are cleaned one by one only when there is something to clean.
+bool AnswerFilter::holds_secret(const http::ResponseHead& head) const {
+  std::string all;
+  for (const http::Field& field : head.fields)
+    all.append(field.name).append("\n").append(field.value).append("\n");
+  return scan::scan_text(secrets_, all).has_value();
+}
+
 std::expected<void, Refusal> AnswerFilter::take_fields(const http::ResponseHead& head) {
+  const bool must_clean = scrubber_ && holds_secret(head);
+  const auto cleaned = [&](std::string_view text) {
+    return must_clean ? clean(text) : std::optional(std::string(text));
+  };
   head_.status = head.status;
   head_.content_type.clear();
   std::string codings;
@@ -73,8 +85,8 @@ std::expected<void, Refusal> AnswerFilter::take_fields(const http::ResponseHead&
       continue;
     }
     if (is_dropped(field.name) && !equal_ignoring_case(field.name, "content-type")) continue;
-    auto name = clean(field.name);
-    auto value = clean(field.value);
+    auto name = cleaned(field.name);
+    auto value = cleaned(field.value);
     if (!name || !value || !http::is_token(*name))
       return std::unexpected(unreadable("a header field cannot be delivered"));
     if (equal_ignoring_case(field.name, "content-type")) {

@@ -8,6 +8,7 @@
 #include "judge.h"
 #include "pons/http/head.h"
 #include "pons/scan/content_decoder.h"
+#include "pons/scan/scanner.h"
 #include "pons/scan/scrubber.h"
 
 namespace pons::egress {
@@ -38,6 +39,7 @@ class AnswerFilter {
  private:
   AnswerFilter() = default;
   Result<void> scrub(std::string_view piece, std::string& out);
+  bool holds_secret(const http::ResponseHead& head) const;
   std::expected<void, Refusal> take_fields(const http::ResponseHead& head);
 
   scan::NeedleSets secrets_;  // empty: nothing is changed

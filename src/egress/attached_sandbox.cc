@@ -51,18 +51,22 @@ bool is_same_use(const vault::Credential& one, const vault::Credential& other) {
           one.scrub == other.scrub && one.created_unix_ms == other.created_unix_ms);
 }
 
-std::vector<Grant> AttachedSandbox::grants(const vault::Vault& vault) const {
-  std::vector<Grant> grants;
+const std::vector<Grant>& AttachedSandbox::grants(const vault::Vault& vault) const {
+  if (grants_generation_ == vault.generation() && grants_policy_ == policy->generation())
+    return grants_;
+  grants_.clear();
   for (const std::string& name : policy->credentials())
     if (auto credential = vault.load(name))
-      grants.push_back({*credential, vault.stub(**credential, id, {})});
-  return grants;
+      grants_.push_back({*credential, vault.stub(**credential, id, {})});
+  grants_generation_ = vault.generation();
+  grants_policy_ = policy->generation();
+  return grants_;
 }
 
 void AttachedSandbox::remember_grants(const vault::Vault& vault) {
   granted.clear();
-  for (Grant& grant : grants(vault))
-    granted.emplace(grant.credential->name, std::move(grant.credential));
+  for (const Grant& grant : grants(vault))
+    granted.emplace(grant.credential->name, grant.credential);
 }
 
 bool AttachedSandbox::spend(std::uint64_t bytes) {
@@ -86,7 +90,7 @@ Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vaul
     return stubs_;
   std::vector<std::string> owners;
   std::vector<scan::Needle> needles;
-  const auto all = grants(vault);
+  const auto& all = grants(vault);
   if (known_stubs_.size() + all.size() > kKnownStubsMax) known_stubs_.clear();
   for (const Grant& grant : all) known_stubs_[grant.stub] = grant.credential->name;
   for (const auto& [stub, name] : known_stubs_) {

@@ -38,8 +38,9 @@ class AttachedSandbox {
   AttachedSandbox(linux::Loop& loop, std::uint64_t its_key, std::string its_id,
                   std::shared_ptr<const Policy> its_policy);
 
-  // The credentials of its policy that exist, as the vault has them now.
-  std::vector<Grant> grants(const vault::Vault& vault) const;
+  // The credentials of its policy that exist, as the vault has them now. The list stays until
+  // vault or policy change.
+  const std::vector<Grant>& grants(const vault::Vault& vault) const;
   // As they were when it was last asked: to tell what the vault has taken away.
   std::map<std::string, std::shared_ptr<const vault::Credential>> granted;
   void remember_grants(const vault::Vault& vault);
@@ -62,6 +63,10 @@ class AttachedSandbox {
   linux::UniqueFd resolver;
 
  private:
+  // Made once for many requests: a stub is worth several hashes.
+  mutable std::vector<Grant> grants_;
+  mutable std::uint64_t grants_generation_ = 0;  // of the vault
+  mutable std::uint64_t grants_policy_ = 0;
   // Whose they are. A program may still send one whose credential is gone.
   std::map<std::string, std::string> known_stubs_;
   std::uint64_t stubs_generation_ = 0;  // of the vault

@@ -137,9 +137,9 @@ class RequestJudge {
         sandbox_.grants(boundary_.vault),
         [&](const Grant& grant) { return names_host(*grant.credential, *name); });
     if (!origin_.tls) return {};  // a line that anyone can read
-    for (Grant& grant : sandbox_.grants(boundary_.vault))
+    for (const Grant& grant : sandbox_.grants(boundary_.vault))
       if (vault::is_bound_to(*grant.credential, name->text(), origin_.port))
-        bound_.push_back(std::move(grant));
+        bound_.push_back(grant);
     out_.bound = !bound_.empty();
     target_ = {
         .host = name->text(), .port = origin_.port, .method = head_.method, .path = head_.path()};

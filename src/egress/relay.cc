@@ -207,8 +207,9 @@ bool Relay::still_holds(std::uint64_t policy_generation, const Judged& judged) c
 }
 
 Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
-  const auto changed =
-      cut_short("rules_changed", "the rules changed while the request was on its way");
+  const auto changed = [] {
+    return cut_short("rules_changed", "the rules changed while the request was on its way");
+  };
   const auto holds = [this, &request] {
     return still_holds(request.policy_generation, request.judged);
   };
@@ -216,10 +217,10 @@ Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
   if (version_ == Version::kHttp1) upstream.still_holds = holds;
   const auto link = co_await link_to(upstream);
   if (!link) co_return link.error();
-  if (!holds()) co_return changed;
+  if (!holds()) co_return changed();
   auto answer = co_await (*link)->send(std::move(request.judged.request));
   // Judged under rules that are no more: the answer is not delivered under new ones.
-  if (answer && !holds()) co_return changed;
+  if (answer && !holds()) co_return changed();
   if (answer) co_return co_await deliver(request, **answer);
   if (request.over_budget || request.body->finding() || request.body->is_undecodable())
     co_return body_refusal(request, answer.error());
@@ -230,36 +231,43 @@ Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
 Task<std::optional<Refusal>> Relay::deliver(Case& request, http::UpstreamAnswer& answer) {
   auto filter = AnswerFilter::open(boundary_, *sandbox_, request.judged, answer.head());
   if (!filter) co_return filter.error();
-  const auto left = cut_short("client_left", "the client left");
-  std::string ready;
+  const auto left = [] { return cut_short("client_left", "the client left"); };
+  const auto broken = [] { return cut_short("upstream_cut", "the host ended in the middle"); };
+  const auto has_secret = [] { return cut_short("secret_in_answer", "the answer holds a secret"); };
   request.answer_begun = true;
-  if (!co_await request.exchange.start(filter->take_head())) co_return left;
+  http::Response head = filter->take_head();
+  // What came with the head leaves with it.
+  const auto first = answer.take_ready_body();
+  if (!first) co_return broken();
+  if (!filter->feed(*first, head.body)) co_return has_secret();
+  request.bytes_back = head.body.size();
+  if (!co_await request.exchange.start(std::move(head))) co_return left();
+  std::string ready;
   for (;;) {
     const auto piece = co_await answer.read_body();
     // Over HTTP/2 the request may still be on its way, and be what ends it.
     if (!piece &&
         (request.over_budget || request.body->finding() || request.body->is_undecodable()))
       co_return body_refusal(request, piece.error());
-    if (!piece) co_return cut_short("upstream_cut", "the host ended in the middle");
+    if (!piece) co_return broken();
     ready.clear();
     const auto passed = piece->empty() ? filter->finish(ready) : filter->feed(*piece, ready);
     request.scrubbed = filter->has_scrubbed();
-    if (!passed) co_return cut_short("secret_in_answer", "the answer holds a secret");
+    if (!passed) co_return has_secret();
     request.bytes_back += ready.size();
     if (piece->empty()) break;
-    if (!ready.empty() && !co_await request.exchange.write(ready)) co_return left;
+    if (!ready.empty() && !co_await request.exchange.write(ready)) co_return left();
   }
   http::OwnedFields trailers;
   for (const auto& [name, value] : answer.trailers()) {
     auto clean_name = filter->clean(name);
     auto clean_value = filter->clean(value);
-    if (!clean_name || !clean_value)
-      co_return cut_short("secret_in_answer", "the answer holds a secret");
+    if (!clean_name || !clean_value) co_return has_secret();
     if (!is_hop_field(name)) trailers.emplace_back(std::move(*clean_name), std::move(*clean_value));
   }
   if (!trailers.empty()) request.exchange.set_trailers(std::move(trailers));
   request.scrubbed = filter->has_scrubbed();
-  if (!co_await request.exchange.finish(ready)) co_return left;
+  if (!co_await request.exchange.finish(ready)) co_return left();
   co_return std::nullopt;
 }
 

@@ -12,7 +12,8 @@ Error stopped() {
 
 RequestBody::RequestBody(http::Exchange& exchange, scan::NeedleSets forbidden)
     : exchange_(&exchange), forbidden_(std::move(forbidden)) {
-  if (!forbidden_.empty()) scanner_.emplace(forbidden_);
+  const bool has_body = exchange.request().framing != http::BodyFraming::kNone;
+  if (!forbidden_.empty() && has_body) scanner_.emplace(forbidden_);
 }
 
 std::expected<RequestBody, Refusal> RequestBody::open(http::Exchange& exchange,

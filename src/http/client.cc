@@ -134,6 +134,10 @@ Task<Result<std::string_view>> ClientResponse::read_body() {
   return connection_->read_body();
 }
 
+Result<std::string_view> ClientResponse::take_ready_body() {
+  return connection_->take_ready_body();
+}
+
 Task<Result<std::string>> ClientResponse::read_whole_body(std::size_t bytes_max) {
   std::string body;
   for (;;) {

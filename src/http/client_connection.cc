@@ -1,6 +1,9 @@
 #include "client_connection.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -56,9 +59,13 @@ ClientConnection::ClientConnection(linux::Loop& loop, std::unique_ptr<Transport>
     : loop_(loop), transport_(std::move(transport)), limits_(limits) {}
 
 bool ClientConnection::is_still_quiet() {
+  if (transport_->watch().hung_up()) return false;
   char byte;
-  return !transport_->watch().hung_up() &&
-         transport_->try_read({&byte, 1}).state == IoOutcome::State::kWantRead;
+  // TLS takes a large buffer before it finds the socket empty; mostly the socket can say so itself.
+  if (!transport_->has_buffered_input() &&
+      recv(transport_->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+    return true;
+  return transport_->try_read({&byte, 1}).state == IoOutcome::State::kWantRead;
 }
 
 Task<Result<void>> ClientConnection::send(const ClientRequest& request, const std::string& host) {
@@ -148,26 +155,32 @@ Task<Result<void>> ClientConnection::read_head(std::string method) {
   co_return {};
 }
 
+Result<std::string_view> ClientConnection::take_ready_body() {
+  std::string_view piece;
+  if (body_done_) return piece;
+  if (head_.framing == BodyFraming::kChunked) {
+    const ChunkedDecoder::Step step = chunks_.next(unread());
+    begin_ += step.consumed;
+    if (step.state == ChunkedDecoder::Step::State::kRefused)
+      return make_error(ErrorCode::kInvalid, "read answer's body", step.reason);
+    body_done_ = step.state == ChunkedDecoder::Step::State::kEnd;
+    piece = step.payload;
+  } else {
+    piece = unread();
+    if (head_.framing == BodyFraming::kLength) {
+      piece = piece.substr(0, std::min<std::uint64_t>(body_left_, piece.size()));
+      body_left_ -= piece.size();
+      body_done_ = body_left_ == 0;
+    }
+    begin_ += piece.size();
+  }
+  if (body_done_) broken_ = false;
+  return piece;
+}
+
 Task<Result<std::string_view>> ClientConnection::read_body() {
   while (!body_done_) {
-    std::string_view piece;
-    if (head_.framing == BodyFraming::kChunked) {
-      const ChunkedDecoder::Step step = chunks_.next(unread());
-      begin_ += step.consumed;
-      if (step.state == ChunkedDecoder::Step::State::kRefused)
-        co_return make_error(ErrorCode::kInvalid, "read answer's body", step.reason);
-      body_done_ = step.state == ChunkedDecoder::Step::State::kEnd;
-      piece = step.payload;
-    } else {
-      piece = unread();
-      if (head_.framing == BodyFraming::kLength) {
-        piece = piece.substr(0, std::min<std::uint64_t>(body_left_, piece.size()));
-        body_left_ -= piece.size();
-        body_done_ = body_left_ == 0;
-      }
-      begin_ += piece.size();
-    }
-    if (body_done_) broken_ = false;
+    CO_TRY(const std::string_view piece, take_ready_body());
     if (!piece.empty()) co_return piece;
     if (body_done_) break;
     CO_TRY(const std::size_t got, co_await fill(loop_.now() + limits_.idle_time));

@@ -17,6 +17,8 @@ class ClientConnection {
   Task<Result<void>> send(const ClientRequest& request, const std::string& host);
   Task<Result<void>> read_head(std::string method);
   Task<Result<std::string_view>> read_body();
+  // The next piece as far as it is here already; empty when there is nothing to be had at once.
+  Result<std::string_view> take_ready_body();
 
   const ResponseHead& head() const { return head_; }
   bool reusable() const {

@@ -9,6 +9,7 @@ class Http1Answer final : public UpstreamAnswer {
   explicit Http1Answer(ClientResponse response) : response_(std::move(response)) {}
   const ResponseHead& head() const override { return response_.head(); }
   Task<Result<std::string_view>> read_body() override { return response_.read_body(); }
+  Result<std::string_view> take_ready_body() override { return response_.take_ready_body(); }
   const OwnedFields& trailers() const override { return none_; }
 
  private:

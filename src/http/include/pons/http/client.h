@@ -68,6 +68,8 @@ class ClientResponse {
   // The next piece, empty at the end; valid until the next call. A body cut short is an error,
   // never an end.
   Task<Result<std::string_view>> read_body();
+  // The same without waiting: empty when nothing is here yet.
+  Result<std::string_view> take_ready_body();
   Task<Result<std::string>> read_whole_body(std::size_t bytes_max);
 
  private:

@@ -19,6 +19,8 @@ class UpstreamAnswer {
   virtual const ResponseHead& head() const = 0;
   // The next piece, empty at the end; valid until the next call. A body cut short is an error.
   virtual Task<Result<std::string_view>> read_body() = 0;
+  // The same without waiting: empty when nothing is here yet, or nothing is known of it.
+  virtual Result<std::string_view> take_ready_body() { return std::string_view(); }
   // Fields behind the body, after its end. HTTP/1.1 drops them.
   virtual const OwnedFields& trailers() const = 0;
 
