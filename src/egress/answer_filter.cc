@@ -53,7 +53,7 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(const Boundary& boundary
                                std::uint32_t, std::uint32_t id) -> std::optional<std::string> {
       if (!rewritable) return std::nullopt;
       const VaultNeedles::Owner& owner = owners->at(id);
-      return vault::resize_stub(boundary.vault.stub(*owner.credential, sandbox.id, {}),
+      return vault::resize_stub(sandbox.stub_for(boundary.vault, *owner.credential),
                                 owner.value_bytes);
     };
     filter.scrubber_.emplace(filter.secrets_, filter.replacements_);

@@ -1,5 +1,7 @@
 #include "attached_sandbox.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "pons/base/id.h"
@@ -57,10 +59,15 @@ const std::vector<Grant>& AttachedSandbox::grants(const vault::Vault& vault) con
   grants_.clear();
   for (const std::string& name : policy->credentials())
     if (auto credential = vault.load(name))
-      grants_.push_back({*credential, vault.stub(**credential, id, {})});
+      grants_.push_back({*credential, stub_for(vault, **credential)});
   grants_generation_ = vault.generation();
   grants_policy_ = policy->generation();
   return grants_;
+}
+
+std::string AttachedSandbox::stub_for(const vault::Vault& vault,
+                                      const vault::Credential& credential) const {
+  return vault.stub(credential, id, fmt::format("{:016x}", key));
 }
 
 void AttachedSandbox::remember_grants(const vault::Vault& vault) {

@@ -47,6 +47,8 @@ class AttachedSandbox {
   // Counts bytes that are about to leave. False when they are more than the policy gives.
   [[nodiscard]] bool spend(std::uint64_t bytes);
   bool has_spent_all() const;
+  // Bound to this very sandbox: one that gets its id later has others.
+  std::string stub_for(const vault::Vault& vault, const vault::Credential& credential) const;
   // Their stubs, also of those that were taken away, ready to be looked for; null when it has none.
   Result<std::shared_ptr<const scan::NeedleSet>> stubs(const vault::Vault& vault);
   // The names of the credentials whose stubs are in the set that stubs() returned last, by the id

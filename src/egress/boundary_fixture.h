@@ -63,7 +63,7 @@ class BoundaryTest : public ::testing::Test {
     EXPECT_TRUE(done) << done.error().describe();
   }
   std::string stub(std::string_view name = "TOKEN") {
-    return vault_->stub(**vault_->load(name), "sandbox-1", {});
+    return sandbox_->stub_for(*vault_, **vault_->load(name));
   }
 
   static Origin origin(std::string_view host = "api.test.example", std::uint16_t port = 443,

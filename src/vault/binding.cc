@@ -115,6 +115,8 @@ Result<void> settle_position(const Draft& draft, Binding& binding) {
       std::ranges::find(kPositions, draft.position, &std::pair<Position, std::string_view>::second);
   if (known == kPositions.end()) return wrong("the position is header, query, path or body");
   binding.position = known->first;
+  if (binding.position == Position::kBody)
+    return wrong("no secret is put into a body in this release; use a header, query or path");
   binding.name = draft.name;
   if (binding.position == Position::kHeader) {
     binding.name = draft.name.empty() ? "authorization" : lower_case(draft.name);

@@ -45,7 +45,7 @@ struct Binding {
 // share are refused. A JSON string is read as binding text.
 Result<Binding> parse_binding(const Json& json);
 // "host=api.example.com,header=X-Api-Key,format={}": `port`, `method` and `path` may be repeated;
-// `query=NAME` or `position=path|body` stand in place of `header=NAME`.
+// `query=NAME` or `position=path` stand in place of `header=NAME`.
 Result<Binding> parse_binding_text(std::string_view text);
 Result<std::vector<Binding>> parse_bindings(const Json& list);
 Json to_json(const Binding& binding);
