@@ -285,16 +285,18 @@ std::string Relay::host_field(const Origin& origin) {
 }
 
 http::Connector Relay::connector_to(Upstream& upstream) {
-  return [this, &upstream](TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {
-    if (upstream.ready != nullptr) co_return std::move(upstream.ready);
-    auto made = co_await connect_upstream(boundary_, sandbox_, upstream.origin, {"http/1.1"});
-    // The last look before the first byte.
-    if (made && !upstream.still_holds())
-      co_return make_error(ErrorCode::kDenied, "connect upstream", "the rules changed");
-    if (made) co_return std::move(made->transport);
-    upstream.refusal = made.error();
-    co_return make_error(ErrorCode::kUnavailable, "connect upstream", made.error().code);
-  };
+  return [this, &upstream](TimePoint) { return connect_to(upstream); };
+}
+
+Task<Result<std::unique_ptr<http::Transport>>> Relay::connect_to(Upstream& upstream) {
+  if (upstream.ready != nullptr) co_return std::move(upstream.ready);
+  auto made = co_await connect_upstream(boundary_, sandbox_, upstream.origin, {"http/1.1"});
+  // The last look before the first byte.
+  if (made && !upstream.still_holds())
+    co_return make_error(ErrorCode::kDenied, "connect upstream", "the rules changed");
+  if (made) co_return std::move(made->transport);
+  upstream.refusal = made.error();
+  co_return make_error(ErrorCode::kUnavailable, "connect upstream", made.error().code);
 }
 
 Task<std::expected<std::shared_ptr<http::UpstreamLink>, Refusal>> Relay::link_to(

@@ -52,6 +52,7 @@ class Relay {
   Task<std::optional<Refusal>> carry_websocket(Case& request, Upstream& upstream);
   Task<std::expected<std::shared_ptr<http::UpstreamLink>, Refusal>> link_to(Upstream& upstream);
   http::Connector connector_to(Upstream& upstream);
+  Task<Result<std::unique_ptr<http::Transport>>> connect_to(Upstream& upstream);
   static std::string host_field(const Origin& origin);
   Refusal body_refusal(const Case& request, const Error& error) const;
   bool still_holds(std::uint64_t policy_generation, const Judged& judged) const;

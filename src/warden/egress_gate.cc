@@ -36,14 +36,15 @@ Error refusal_of(int status, std::string_view body) {
 
 }  // namespace
 
+Task<Result<std::unique_ptr<http::Transport>>> EgressGate::dial_with(const Attachment& attachment) {
+  const int along[] = {attachment.listener.get(), attachment.names.get()};
+  CO_TRY(auto socket, roles::dial(channel_, along));
+  co_return http::create_plain_transport(loop_, std::move(socket));
+}
+
 Task<Result<std::map<std::string, std::string>>> EgressGate::attach(Attachment attachment) {
   // A connection of its own: the two sockets travel with it.
-  const auto connect = [this,
-                        &attachment](TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {
-    const int along[] = {attachment.listener.get(), attachment.names.get()};
-    CO_TRY(auto socket, roles::dial(channel_, along));
-    co_return http::create_plain_transport(loop_, std::move(socket));
-  };
+  const auto connect = [this, &attachment](TimePoint) { return dial_with(attachment); };
   http::Client client(loop_, connect, "egress", {.first_byte_time = std::chrono::seconds(5)});
   http::ClientRequest request{.method = "PUT",
                               .target = fmt::format("/sandboxes/{:016x}", attachment.key)};

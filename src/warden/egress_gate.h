@@ -20,6 +20,7 @@ class EgressGate final : public sandbox::NetworkGate {
   }
 
  private:
+  Task<Result<std::unique_ptr<http::Transport>>> dial_with(const Attachment& attachment);
   Task<> tell_detached(std::uint64_t key);
   Task<> tell_kept(std::vector<std::uint64_t> keys);
   Task<Result<void>> tell(http::ClientRequest request);
