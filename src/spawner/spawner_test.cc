@@ -57,7 +57,7 @@ TEST(ProtocolTest, OnlyKnownKindsAndStatusesPass) {
   for (unsigned kind = 0; kind <= 0xFFFF; ++kind)
     EXPECT_EQ(parse_request(bytes_of(Request{.kind = static_cast<RequestKind>(kind), .sandbox = 1}))
                   .has_value(),
-              kind >= 1 && kind <= 15);
+              kind >= 1 && kind <= 16);
   for (const std::uint32_t status : {0U, 3U, 4U, 0x80000000U, 0xFFFFFFFFU})
     EXPECT_EQ(parse_reply(bytes_of(Reply{.status = static_cast<Status>(status)})).has_value(),
               status <= 3);
@@ -65,7 +65,8 @@ TEST(ProtocolTest, OnlyKnownKindsAndStatusesPass) {
 }
 
 TEST(ProtocolTest, WhatConcernsASandboxNamesOne) {
-  for (const RequestKind kind : {RequestKind::kCreate, RequestKind::kDestroy, RequestKind::kDial})
+  for (const RequestKind kind :
+       {RequestKind::kCreate, RequestKind::kDestroy, RequestKind::kDial, RequestKind::kOpenNetwork})
     EXPECT_FALSE(parse_request(bytes_of(Request{.kind = kind, .sandbox = 0})));
   EXPECT_TRUE(parse_request(bytes_of(Request{.kind = RequestKind::kList, .sandbox = 0})));
 }
