@@ -115,8 +115,8 @@ def held(pons):
             # The warden keeps up to 64 files of record open that nobody uses.
             counts[f"{role} descriptors"] = sum(target != "/" and "/warden/sandboxes/" not in target for target in targets)
             # Mounts that are attached nowhere. The spawner keeps a /proc, and for each of the eight grounds it has
-            # ready at most a clone of the one template layer that the tests use.
-            counts[f"{role} detached mounts"] = max(0, targets.count("/") - (9 if role == "spawner" else 0))
+            # ready at most a clone of the trust layer and of the one template layer that the tests use.
+            counts[f"{role} detached mounts"] = max(0, targets.count("/") - (17 if role == "spawner" else 0))
             # Only the spawner has a table of its own: in the host's, others mount and unmount.
             mounts = read_text(f"/proc/{pid}/mountinfo").splitlines()
             counts[f"{role} mounts"] = sum(role == "spawner" or pons.state_dir in line for line in mounts)

@@ -164,17 +164,17 @@ class Sandboxes(Someone):
         self.sandbox("commit", "work", second)
         self.assertEqual(self.shell("ls d; ls /etc/ssl"), "b")
         self.sandbox("rollback", "work", first)
-        self.assertEqual(self.shell("ls d; cat k; ls /etc/ssl | head -1").split(), ["a", "keep", "certs"])
+        self.assertEqual(self.shell("ls d; cat k; ls /etc/ssl | head -1").split(), ["a", "keep", "ca-bundle.pem"])
 
     def test_snapshot_becomes_a_template(self):
         self.sandbox("create", "--id", "work", "host")
-        self.shell("echo 1 > made; rm -r /etc/ssl; mkdir /etc/ssl; rm /etc/hosts")
+        self.shell("echo 1 > made; rm -r /etc/alternatives; mkdir /etc/alternatives; rm /etc/hosts")
         connection = UnixConnection(f"{self.pons.state_dir}/run/warden.sock")
         self.addCleanup(connection.close)
         connection.request("POST", "/sandboxes/work/snapshot", body='{"template":"snap"}')
         answer = connection.getresponse()
         self.assertEqual(answer.status, 201, answer.read())
-        look = "cat ~/made; ls -A /etc/ssl; ls /etc/hosts 2> /dev/null; true"
+        look = "cat ~/made; ls -A /etc/alternatives; ls /etc/hosts 2> /dev/null; true"
         self.assertEqual(self.sandbox("run", "snap", "--", "sh", "-c", look), "1")
 
     def test_pause_says_that_it_cannot(self):
