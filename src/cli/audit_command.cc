@@ -168,14 +168,9 @@ void add_audit(CLI::App& app, Common& common, int& exit_code) {
   const auto words = std::make_shared<Words>();
   using Work = Result<int> (*)(const std::string&, const Common&, const Words&);
   const auto add = [&](const char* name, const char* summary, const char* text, Work work) {
-    CLI::App* command = group->add_subcommand(name, summary);
-    explain(*command, text);
-    add_config_options(*command, common);
-    command->callback([&common, &exit_code, words, work] {
-      exit_code =
-          run_with_state(common, [&](const std::string& dir) { return work(dir, common, *words); });
-    });
-    return command;
+    return add_state_command(
+        *group, common, exit_code, name, summary, text, Prints::kText,
+        [&common, words, work](const std::string& dir) { return work(dir, common, *words); });
   };
 
   CLI::App* last =

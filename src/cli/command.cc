@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "help.h"
 #include "pons/base/text.h"
 #include "pons/egress/policy.h"
 #include "pons/http/client.h"
@@ -151,6 +152,18 @@ int run_with_state(const Common& common,
   if (done) return *done;
   print_error(done.error().message.empty() ? done.error().describe() : done.error().message);
   return 1;
+}
+
+CLI::App* add_state_command(CLI::App& group, Common& common, int& exit_code, const char* name,
+                            const char* summary, const char* text, Prints prints,
+                            std::function<Result<int>(const std::string& state_dir)> work) {
+  CLI::App* command = group.add_subcommand(name, summary);
+  explain(*command, text);
+  add_config_options(*command, common);
+  if (prints == Prints::kData) add_json_option(*command, common);
+  command->callback(
+      [&common, &exit_code, work = std::move(work)] { exit_code = run_with_state(common, work); });
+  return command;
 }
 
 }  // namespace pons::cli

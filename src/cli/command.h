@@ -46,6 +46,13 @@ Result<Json> ask(const std::string& state_dir, std::string_view process, std::st
 int run_with_state(const Common& common,
                    const std::function<Result<int>(const std::string& state_dir)>& work);
 
+// A command of a group that works on the state directory, with the options for that and, where it
+// prints data, --json.
+enum class Prints : std::uint8_t { kText, kData };
+CLI::App* add_state_command(CLI::App& group, Common& common, int& exit_code, const char* name,
+                            const char* summary, const char* text, Prints prints,
+                            std::function<Result<int>(const std::string& state_dir)> work);
+
 // Each registers one command and, when it was chosen, sets `exit_code` by running it.
 void add_up(CLI::App& app, Common& common, int& exit_code);
 void add_down(CLI::App& app, Common& common, int& exit_code);

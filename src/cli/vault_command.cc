@@ -196,15 +196,9 @@ void add_vault(CLI::App& app, Common& common, int& exit_code) {
   const auto words = std::make_shared<Words>();
   using Work = Result<int> (*)(const std::string&, const Common&, const Words&);
   const auto add = [&](const char* name, const char* summary, const char* text, Work work) {
-    CLI::App* command = group->add_subcommand(name, summary);
-    explain(*command, text);
-    add_config_options(*command, common);
-    add_json_option(*command, common);
-    command->callback([&common, &exit_code, words, work] {
-      exit_code =
-          run_with_state(common, [&](const std::string& dir) { return work(dir, common, *words); });
-    });
-    return command;
+    return add_state_command(
+        *group, common, exit_code, name, summary, text, Prints::kData,
+        [&common, words, work](const std::string& dir) { return work(dir, common, *words); });
   };
   const auto named = [&](CLI::App* command) {
     command->add_option("name", words->name, "Name: the environment variable in sandboxes")

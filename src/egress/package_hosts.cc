@@ -9,10 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "embedded_data.h"
 #include "package_sources.h"
-#include "policy_rule.h"
-#include "pons/base/check.h"
 #include "pons/base/json.h"
 #include "pons/base/text.h"
 #include "pons/linux/fd.h"
@@ -49,68 +46,61 @@ struct PackageTool {
   const char* word;
   std::vector<const char*> files;  // the machine's, then root's own
   RegistryReader read;
+  // What the tool asks when nobody tells it otherwise stands in the tool itself.
+  std::vector<const char*> programs;
+  DefaultReader read_default;
 };
 
 const std::vector<PackageTool>& package_tools() {
   static const std::vector<PackageTool> kTools = {
       {.word = "npm",
        .files = {"etc/npmrc", "usr/etc/npmrc", "usr/local/etc/npmrc", "root/.npmrc"},
-       .read = read_npmrc},
+       .read = read_npmrc,
+       .programs = {"usr/share/nodejs/@npmcli/config/lib/definitions/definitions.js",
+                    "usr/share/nodejs/npm/lib/utils/config/definitions.js",
+                    "usr/lib/node_modules/npm/node_modules/@npmcli/config/lib/definitions/"
+                    "definitions.js"},
+       .read_default = read_npm_default},
       {.word = "pip",
        .files = {"etc/pip.conf", "etc/xdg/pip/pip.conf", "root/.pip/pip.conf",
                  "root/.config/pip/pip.conf"},
-       .read = read_pip_conf},
+       .read = read_pip_conf,
+       .programs = {"usr/lib/python3/dist-packages/pip/_internal/models/index.py"},
+       .read_default = read_pip_default},
       {.word = "cargo",
        .files = {"usr/local/cargo/config.toml", "root/.cargo/config", "root/.cargo/config.toml"},
-       .read = read_cargo_config},
+       .read = read_cargo_config,
+       .programs = {},
+       .read_default = nullptr},
   };
   return kTools;
 }
 
-class HostList {
- public:
-  explicit HostList(const Json& data) : data_(data) {}
+std::vector<std::string> urls_of(const PackageTool& tool, const std::filesystem::path& root) {
+  Registries registries;
+  for (const char* file : tool.files) tool.read(read_if_there(root / file), registries);
+  if (!registries.replace_default)
+    for (const char* program : tool.programs)
+      tool.read_default(read_if_there(root / program), registries.urls);
+  return std::move(registries.urls);
+}
 
-  // A host that is known to serve its files elsewhere brings that along.
-  void add(std::string_view url) {
+std::vector<PackageHost> hosts_of(const std::vector<std::string>& urls) {
+  std::set<PackageHost> hosts;
+  for (const std::string& url : urls) {
     const auto host = find_url_host(url);
-    if (!host || hosts_.size() >= kHostsMax || !hosts_.insert(*host).second) return;
-    const auto companions = data_.at("companions").find(to_text(host->host));
-    if (companions == data_.at("companions").end()) return;
-    for (const Json& companion : *companions) add(companion.get<std::string>());
+    if (host && hosts.size() < kHostsMax) hosts.insert(*host);
   }
-  void add_defaults() {
-    for (const Json& url : data_.at("default")) add(url.get<std::string>());
-  }
-  bool empty() const { return hosts_.empty(); }
-  std::vector<PackageHost> take() const { return {hosts_.begin(), hosts_.end()}; }
-
- private:
-  const Json& data_;
-  std::set<PackageHost> hosts_;
-};
+  return {hosts.begin(), hosts.end()};
+}
 
 }  // namespace
 
 PackageHosts read_package_hosts(const std::string& root) {
-  const auto data = parse_json(packages_json());
-  CHECK(data.has_value());
   PackageHosts packages;
-
-  HostList apt(data->at("apt"));
-  for (const std::string& url : apt_urls(root)) apt.add(url);
-  if (apt.empty()) apt.add_defaults();
-  packages["apt"] = apt.take();
-
-  for (const PackageTool& tool : package_tools()) {
-    Registries registries;
-    for (const char* file : tool.files)
-      tool.read(read_if_there(std::filesystem::path(root) / file), registries);
-    HostList hosts(data->at(tool.word));
-    if (!registries.replace_default) hosts.add_defaults();
-    for (const std::string& url : registries.urls) hosts.add(url);
-    packages[tool.word] = hosts.take();
-  }
+  packages["apt"] = hosts_of(apt_urls(root));
+  for (const PackageTool& tool : package_tools())
+    packages[tool.word] = hosts_of(urls_of(tool, root));
   return packages;
 }
 

@@ -42,12 +42,38 @@ class PackageHostsTest : public ::testing::Test {
   std::filesystem::path root_;
 };
 
-TEST_F(PackageHostsTest, AToolWithoutConfigurationUsesItsOwnDefault) {
-  EXPECT_THAT(hosts("npm"), ElementsAre("registry.npmjs.org:443"));
-  EXPECT_THAT(hosts("pip"), UnorderedElementsAre("pypi.org:443", "files.pythonhosted.org:443"));
-  EXPECT_THAT(hosts("cargo"),
-              UnorderedElementsAre("index.crates.io:443", "static.crates.io:443", "crates.io:443"));
-  EXPECT_THAT(hosts("apt"), ::testing::Contains("deb.debian.org:80"));
+constexpr const char* kNpmProgram =
+    "usr/lib/node_modules/npm/node_modules/@npmcli/config/lib/definitions/definitions.js";
+constexpr const char* kPipProgram = "usr/lib/python3/dist-packages/pip/_internal/models/index.py";
+
+TEST_F(PackageHostsTest, AToolWithoutConfigurationAsksWhatItWasMadeToAsk) {
+  write(kNpmProgram,
+        "define('proxy', {\n  default: null })\n"
+        "define('registry', {\n  default: 'https://npm.example/',\n  type: url })\n"
+        "define('save', {\n  default: 'https://no.example/' })\n");
+  write(kPipProgram,
+        "PyPI = PackageIndex(\"https://pip.example/\", file_storage_domain=\"files.example\")\n"
+        "TestPyPI = PackageIndex(\n    \"https://no.example/\", file_storage_domain=\"x\")\n");
+  EXPECT_THAT(hosts("npm"), ElementsAre("npm.example:443"));
+  EXPECT_THAT(hosts("pip"), UnorderedElementsAre("pip.example:443", "files.example:443"));
+}
+
+TEST_F(PackageHostsTest, AToolThatNamesNoHostIsRefusedAndNotGuessed) {
+  for (const char* word : {"apt", "npm", "pip", "cargo"}) {
+    EXPECT_TRUE(hosts(word).empty()) << word;
+    const auto policy = Policy::compile(fmt::format(R"({{"mode":"list","packages":["{}"]}})", word),
+                                        1, read_package_hosts(root_.string()));
+    ASSERT_FALSE(policy) << word;
+    EXPECT_THAT(policy.error().message, ::testing::HasSubstr("under allow"));
+  }
+}
+
+TEST_F(PackageHostsTest, AProgramOfAnotherShapeSaysNothing) {
+  write(kNpmProgram,
+        "define('registry', {" + std::string(500, ' ') + "default: 'https://no.example'");
+  write(kPipProgram, "PyPI = PackageIndex(\"https://no.example");
+  EXPECT_TRUE(hosts("npm").empty());
+  EXPECT_TRUE(hosts("pip").empty());
 }
 
 TEST_F(PackageHostsTest, AptSourcesOfBothFormatsAreRead) {
@@ -85,15 +111,9 @@ TEST_F(PackageHostsTest, AMirrorTakesThePlaceOfTheDefault) {
 }
 
 TEST_F(PackageHostsTest, AnAdditionalRegistryLeavesTheDefault) {
+  write(kNpmProgram, "define('registry', {\n  default: 'https://npm.example/',");
   write("root/.npmrc", "@acme:registry=https://acme.example\n//acme.example/:_authToken=x\n");
-  write("root/.cargo/config.toml", "[registries.acme]\nindex = \"https://acme.example/git\"\n");
-  EXPECT_THAT(hosts("npm"), UnorderedElementsAre("registry.npmjs.org:443", "acme.example:443"));
-  EXPECT_THAT(hosts("cargo"), ::testing::Contains("index.crates.io:443"));
-}
-
-TEST_F(PackageHostsTest, TheDefaultIndexBringsItsFilesAlsoWhenWrittenDown) {
-  write("etc/pip.conf", "[global]\nindex-url=https://pypi.org/simple\n");
-  EXPECT_THAT(hosts("pip"), UnorderedElementsAre("pypi.org:443", "files.pythonhosted.org:443"));
+  EXPECT_THAT(hosts("npm"), UnorderedElementsAre("npm.example:443", "acme.example:443"));
 }
 
 TEST_F(PackageHostsTest, CredentialsAreDropped) {
@@ -109,7 +129,7 @@ TEST_F(PackageHostsTest, WhatIsNoHostIsLeftOut) {
     EXPECT_FALSE(find_url_host(url)) << url;
   EXPECT_EQ(to_text(find_url_host("http://[2001:db8::1]:8080/")->host), "2001:db8::1");
   write("etc/pip.conf", std::string(2 << 20, '#'));
-  EXPECT_THAT(hosts("pip"), ::testing::Contains("pypi.org:443"));
+  EXPECT_TRUE(hosts("pip").empty());
 }
 
 TEST_F(PackageHostsTest, AFileWithThousandsOfHostsIsBounded) {
@@ -120,12 +140,13 @@ TEST_F(PackageHostsTest, AFileWithThousandsOfHostsIsBounded) {
 }
 
 TEST_F(PackageHostsTest, APolicyTakesThemByTheirWords) {
+  write("etc/pip.conf", "[global]\nindex-url = https://pip.example/simple\n");
   const auto packages = read_package_hosts(root_.string());
-  const auto policy =
-      Policy::compile(R"({"mode":"list","packages":["apt","npm","pip","cargo"]})", 1, packages);
+  const auto policy = Policy::compile(R"({"mode":"list","packages":["pip"]})", 1, packages);
   ASSERT_TRUE(policy);
-  EXPECT_TRUE(
-      (*policy)->judge_request(*parse_destination("pypi.org"), 443, "GET", "/simple/").allowed());
+  EXPECT_TRUE((*policy)
+                  ->judge_request(*parse_destination("pip.example"), 443, "GET", "/simple/")
+                  .allowed());
 }
 
 }  // namespace

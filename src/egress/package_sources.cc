@@ -136,6 +136,44 @@ void read_cargo_config(std::string_view text, Registries& registries) {
   }
 }
 
+namespace {
+
+// The text in the quotes that open next, whichever kind they are.
+std::string_view next_quoted(std::string_view& text) {
+  const std::size_t open = text.find_first_of("\"'");
+  if (open == std::string_view::npos) return text = {};
+  const std::size_t close = text.find(text[open], open + 1);
+  if (close == std::string_view::npos) return text = {};
+  const std::string_view quoted = text.substr(open + 1, close - open - 1);
+  text.remove_prefix(close + 1);
+  return quoted;
+}
+
+}  // namespace
+
+// define('registry', { default: 'https://…'
+void read_npm_default(std::string_view text, std::vector<std::string>& urls) {
+  const std::size_t definition = text.find("'registry', {");
+  const std::size_t value = text.find("default:", definition);
+  constexpr std::size_t kNear = 200;  // bytes: what stands further away is about something else
+  if (definition == std::string_view::npos || value == std::string_view::npos ||
+      value - definition > kNear)
+    return;
+  text.remove_prefix(value);
+  urls.emplace_back(next_quoted(text));
+}
+
+// PyPI = PackageIndex("https://…", file_storage_domain="…")
+void read_pip_default(std::string_view text, std::vector<std::string>& urls) {
+  for (const std::string_view line : split(text, '\n')) {
+    if (!line.starts_with("PyPI = PackageIndex(")) continue;
+    std::string_view rest = line;
+    urls.emplace_back(next_quoted(rest));
+    if (const std::string_view files = next_quoted(rest); !files.empty())
+      urls.push_back("https://" + std::string(files));
+  }
+}
+
 std::optional<PackageHost> find_url_host(std::string_view url) {
   for (const std::string_view wrapping : {"sparse+", "registry+", "mirror+"})
     if (url.starts_with(wrapping)) url.remove_prefix(wrapping.size());

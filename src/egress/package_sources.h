@@ -15,7 +15,7 @@ void add_deb822_sources(std::string_view text, std::vector<std::string>& urls);
 
 struct Registries {
   std::vector<std::string> urls;
-  bool replace_default = false;  // the tool never asks its public default
+  bool replace_default = false;  // the tool never asks what it would ask by itself
 };
 
 // One file of a tool's configuration, added to what others said.
@@ -23,6 +23,11 @@ using RegistryReader = void (*)(std::string_view text, Registries& registries);
 void read_npmrc(std::string_view text, Registries& registries);
 void read_pip_conf(std::string_view text, Registries& registries);
 void read_cargo_config(std::string_view text, Registries& registries);
+
+// What a tool asks by itself, out of the file of its program that says so.
+using DefaultReader = void (*)(std::string_view text, std::vector<std::string>& urls);
+void read_npm_default(std::string_view text, std::vector<std::string>& urls);
+void read_pip_default(std::string_view text, std::vector<std::string>& urls);
 
 // Host and port of an http or https address, whatever stands before and after them. Nothing for
 // other schemes, and where a variable would have to be filled in.

@@ -262,7 +262,10 @@ class PolicyCompiler {
     for (const std::string& word : words) {
       const auto found = packages_.find(word);
       if (found == packages_.end() || found->second.empty())
-        return place.refuse(fmt::format("{} is configured for no host on this machine", word));
+        return place.refuse(fmt::format(
+            "{} names no host in this machine's configuration; set its registry there, or list the "
+            "hosts under allow",
+            word));
       for (const PackageHost& host : found->second) add_package_host(word, host);
     }
     return {};

@@ -17,7 +17,7 @@ IpAddress address(std::string_view text) {
 
 PackageHosts some_packages() {
   return {{"apt", {{.host = name("deb.example.org"), .port = 80}}},
-          {"npm", {{.host = name("registry.npmjs.org")}}}};
+          {"npm", {{.host = name("registry.npm.example")}}}};
 }
 
 std::shared_ptr<const Policy> compile(std::string_view document) {
@@ -138,7 +138,7 @@ TEST(PolicyTest, ADocumentThatIsNotExactlyRightIsRefusedWithThePlace) {
       {R"({"mode":"none","allow":[{"host":"a.com","addresses":["10.1.0.1/16"]}]})", "/addresses/0"},
       {R"({"mode":"none","services":["githab"]})", "/services/0: not known; there are github"},
       {R"({"mode":"none","packages":["gem"]})", "/packages/0: not known; there are apt"},
-      {R"({"mode":"none","packages":["cargo"]})", "no host on this machine"},
+      {R"({"mode":"none","packages":["cargo"]})", "names no host"},
       {R"({"mode":"none","credentials":["A B"]})", "/credentials/0: "},
       {R"({"mode":"none","limits":{"connections":0}})", "/limits/connections: "},
       {R"({"mode":"none","limits":{"bytes":1}})", "/limits/bytes: unknown key"},
@@ -259,12 +259,12 @@ TEST(PolicyTest, MethodsAndPathsOfSeveralRulesAddUp) {
 
 TEST(PolicyTest, AHostWithoutPathRulesTakesAnyPath) {
   const auto policy = compile(R"({"mode":"list","packages":["npm"]})");
-  EXPECT_EQ(requests(*policy, "registry.npmjs.org", "GET", "/@types%2fnode"), Reason::kAllowed);
-  EXPECT_EQ(requests(*policy, "registry.npmjs.org", "PUT", "/@types%2fnode"),
+  EXPECT_EQ(requests(*policy, "registry.npm.example", "GET", "/@types%2fnode"), Reason::kAllowed);
+  EXPECT_EQ(requests(*policy, "registry.npm.example", "PUT", "/@types%2fnode"),
             Reason::kMethodNotAllowed);
-  EXPECT_EQ(requests(*policy, "registry.npmjs.org", "POST", "/-/npm/v1/security/audits/quick"),
+  EXPECT_EQ(requests(*policy, "registry.npm.example", "POST", "/-/npm/v1/security/audits/quick"),
             Reason::kAllowed);
-  EXPECT_EQ(requests(*policy, "registry.npmjs.org", "POST", "/evil"), Reason::kPathNotAllowed);
+  EXPECT_EQ(requests(*policy, "registry.npm.example", "POST", "/evil"), Reason::kPathNotAllowed);
 }
 
 TEST(PolicyTest, OpaqueBytesNeedARuleThatSaysSoAndNoRuleThatInspects) {

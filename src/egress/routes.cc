@@ -7,6 +7,7 @@
 #include "explain.h"
 #include "pons/base/json.h"
 #include "pons/base/text.h"
+#include "pons/http/error_status.h"
 #include "pons/scan/scanner.h"
 #include "pons/supervisor/role_runtime.h"
 
@@ -21,23 +22,6 @@ struct Context {
   Attachments& attachments;
 };
 using Work = Task<Result<Json>> (*)(Context, http::Exchange&, std::string word);
-
-int status_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalid:
-      return 400;
-    case ErrorCode::kDenied:
-      return 403;
-    case ErrorCode::kNotFound:
-      return 404;
-    case ErrorCode::kConflict:
-      return 409;
-    case ErrorCode::kLimit:
-      return 413;
-    default:
-      return 503;
-  }
-}
 
 Task<Result<Json>> read_json_body(http::Exchange& exchange) {
   CO_TRY(const auto body, co_await exchange.read_whole_body(kBodyBytesMax));
@@ -58,8 +42,7 @@ Task<> answer(Work work, Context context, http::Exchange& exchange, std::string 
   if (done) {
     exchange.respond({.body = dump_json(*done) + "\n"});
   } else {
-    exchange.respond(http::error_response(status_of(done.error().code),
-                                          to_string(done.error().code), done.error().message));
+    exchange.respond(http::error_response(done.error()));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "line_stream.h"
 #include "pons/base/json.h"
 #include "pons/base/text.h"
+#include "pons/http/error_status.h"
 #include "pons/linux/unix_socket.h"
 #include "pons/sandbox/wire.h"
 #include "remote_dial.h"
@@ -38,19 +39,6 @@ http::ClientRequest with_body(const char* method, Target target, const Json& bod
 
 http::ClientRequest without_body(const char* method, Target target) {
   return {.method = method, .target = std::move(target).text()};
-}
-
-// The error that the other side met, as far as its answer tells.
-Error error_of(int status, const std::string& body) {
-  std::string type;
-  std::string message = fmt::format("the answer was {} {}", status, http::reason_phrase(status));
-  const auto json = parse_json(body);
-  if (json && json->is_object() && json->contains("error") && (*json)["error"].is_object()) {
-    const Json& error = (*json)["error"];
-    if (error.contains("type") && error["type"].is_string()) type = error["type"];
-    if (error.contains("message") && error["message"].is_string()) message = error["message"];
-  }
-  return make_error(code_of(status, type), kStep, std::move(message));
 }
 
 // JSON has no way to write such a name, and another name must not be set in its place.
@@ -97,7 +85,7 @@ Task<Result<http::ClientResponse>> RemoteProvider::send(http::ClientRequest requ
   CO_TRY(auto response, co_await client_.send(std::move(request)));
   if (response.status() >= 200 && response.status() < 300) co_return std::move(response);
   const auto body = co_await response.read_whole_body(kErrorBytesMax);
-  co_return error_of(response.status(), body.value_or(""));
+  co_return http::error_of(kStep, response.status(), body.value_or(""));
 }
 
 Task<Result<Json>> RemoteProvider::ask(http::ClientRequest request) {

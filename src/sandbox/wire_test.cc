@@ -244,17 +244,6 @@ TEST(WireTest, AnEventIsOutputOrTheEndAndNotBoth) {
   EXPECT_NE(problem_of<JobEvent>(R"({"output":{"offset":18446744073709551615,"bytes":"xx"}})"), "");
 }
 
-TEST(WireTest, EveryErrorCodeSurvivesHttp) {
-  for (int i = 0; i <= static_cast<int>(ErrorCode::kInternal); ++i) {
-    const auto code = static_cast<ErrorCode>(i);
-    EXPECT_EQ(code_of(status_of(code), to_string(code)), code);
-  }
-  EXPECT_EQ(code_of(404, ""), ErrorCode::kNotFound);
-  EXPECT_EQ(code_of(413, "too_large"), ErrorCode::kLimit);
-  EXPECT_EQ(code_of(418, "teapot"), ErrorCode::kInvalid);
-  EXPECT_EQ(code_of(502, "x"), ErrorCode::kUnavailable);
-}
-
 TEST(Base64Test, OneTextForEachSequenceOfBytes) {
   Random random;
   for (int i = 0; i < kRounds; ++i) {

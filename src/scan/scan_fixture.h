@@ -141,4 +141,28 @@ inline std::optional<Finding> scan_pieces(const NeedleSets& sets, std::string_vi
   return scanner.finish();
 }
 
+// Every single way of writing a text that is looked for.
+using Encoder = std::string (*)(std::string_view);
+inline const std::vector<Encoder>& encoders() {
+  static const std::vector<Encoder> kEncoders = {
+      [](std::string_view text) { return std::string(text); },
+      base64,
+      base64_url,
+      hex,
+      upper_hex,
+      base32,
+      lower_base32,
+      utf16_le,
+      utf16_be,
+      percent,
+      json,
+      html,
+      html_decimal,
+      quoted_printable,
+      [](std::string_view text) { return every(hex(text), 2, "-"); },
+      [](std::string_view text) { return every(base64(text), 9, "\r\n"); },
+  };
+  return kEncoders;
+}
+
 }  // namespace pons::scan::fixture

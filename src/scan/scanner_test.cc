@@ -163,30 +163,13 @@ TEST(ScannerProperty, TheOutcomeDoesNotDependOnWhereTheStreamIsCut) {
   Random random(99);
   const std::vector<std::string> needles = {random.token(40), random.token(22), random.token(90)};
   const NeedleSets sets = {make_set(needles), make_set({random.token(30)})};
-  const std::vector<std::function<std::string(std::string_view)>> encoders = {
-      [](std::string_view text) { return std::string(text); },
-      base64,
-      base64_url,
-      hex,
-      upper_hex,
-      base32,
-      lower_base32,
-      utf16_le,
-      utf16_be,
-      percent,
-      json,
-      html,
-      html_decimal,
-      quoted_printable,
-      [](std::string_view text) { return every(hex(text), 2, "-"); },
-      [](std::string_view text) { return every(base64(text), 5, "\r\n"); },
-  };
+  const std::vector<Encoder>& ways = encoders();
   for (int round = 0; round < 150; ++round) {
     std::string text = random.noise(random.below(300));
     std::size_t hidden = 0;
     for (; random.below(3) != 0 && hidden < 3; ++hidden) {
       const std::string& needle = needles[random.below(needles.size())];
-      const std::string once = encoders[random.below(encoders.size())](needle);
+      const std::string once = ways[random.below(ways.size())](needle);
       // A blank keeps what comes before from becoming part of the encoding.
       text += "|" + (random.below(2) != 0 ? once : percent(once)) + "|";
       text += random.noise(random.below(200));

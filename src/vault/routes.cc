@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pons/base/json.h"
+#include "pons/http/error_status.h"
 
 namespace pons::vault {
 
@@ -15,30 +16,12 @@ Error wrong(std::string message) {
   return make_error(ErrorCode::kInvalid, "read request", std::move(message));
 }
 
-int status_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalid:
-      return 400;
-    case ErrorCode::kDenied:
-      return 403;
-    case ErrorCode::kNotFound:
-      return 404;
-    case ErrorCode::kConflict:
-      return 409;
-    case ErrorCode::kLimit:
-      return 429;
-    default:
-      return 500;
-  }
-}
-
 void respond(http::Exchange& exchange, const Json& body) {
   exchange.respond({.body = dump_json(body) + "\n"});
 }
 
 void respond(http::Exchange& exchange, const Error& error) {
-  exchange.respond(
-      http::error_response(status_of(error.code), to_string(error.code), error.describe()));
+  exchange.respond(http::error_response(error));
 }
 
 // The body as JSON, and its value taken out of it. Copies on the way are wiped where they can be

@@ -6,6 +6,7 @@
 
 #include "pons/base/json.h"
 #include "pons/base/log.h"
+#include "pons/http/error_status.h"
 #include "pons/roles/channel.h"
 
 namespace pons::warden {
@@ -22,16 +23,6 @@ Result<std::map<std::string, std::string>> variables_of(std::string_view body) {
   } catch (const Json::exception&) {
     return make_error(ErrorCode::kInternal, "attach network", "egress answered in another shape");
   }
-}
-
-Error refusal_of(int status, std::string_view body) {
-  std::string message = fmt::format("egress answered {}", status);
-  if (const auto answer = parse_json(body); answer && answer->contains("error"))
-    message = answer->at("error").value("message", message);
-  return make_error(status == 400   ? ErrorCode::kInvalid
-                    : status == 404 ? ErrorCode::kNotFound
-                                    : ErrorCode::kUnavailable,
-                    "attach network", std::move(message));
 }
 
 }  // namespace
@@ -53,14 +44,14 @@ Task<Result<std::map<std::string, std::string>>> EgressGate::attach(Attachment a
                             {"policy", attachment.network.policy}});
   CO_TRY(auto response, co_await client.send(std::move(request)));
   CO_TRY(const auto body, co_await response.read_whole_body(kAnswerBytesMax));
-  if (response.status() != 200) co_return refusal_of(response.status(), body);
+  if (response.status() != 200) co_return http::error_of("attach network", response.status(), body);
   co_return variables_of(body);
 }
 
 Task<Result<void>> EgressGate::tell(http::ClientRequest request) {
   CO_TRY(auto response, co_await client_.send(std::move(request)));
   CO_TRY(const auto body, co_await response.read_whole_body(kAnswerBytesMax));
-  if (response.status() >= 300) co_return refusal_of(response.status(), body);
+  if (response.status() >= 300) co_return http::error_of("tell egress", response.status(), body);
   co_return {};
 }
 

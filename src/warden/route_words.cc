@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pons/base/text.h"
+#include "pons/http/error_status.h"
 #include "pons/sandbox/wire.h"
 
 namespace pons::warden {
@@ -83,8 +84,7 @@ void respond_empty(http::Exchange& exchange) {
 }
 
 void respond_error(http::Exchange& exchange, const Error& error) {
-  exchange.respond(http::error_response(sandbox::status_of(error.code), to_string(error.code),
-                                        error.describe()));
+  exchange.respond(http::error_response(error));
 }
 
 }  // namespace pons::warden

@@ -24,28 +24,17 @@ const NeedleSets& sets() {
 
 // Bytes below 64 become text; the others bring a needle, encoded in one of many ways.
 std::string expand(std::string_view program) {
-  static const auto kEncoders = std::to_array<std::string (*)(std::string_view)>(
-      {[](std::string_view text) { return std::string(text); },
-       base64,
-       base64_url,
-       hex,
-       upper_hex,
-       base32,
-       lower_base32,
-       utf16_le,
-       utf16_be,
-       percent,
-       json,
-       html,
-       html_decimal,
-       quoted_printable,
-       [](std::string_view text) { return every(hex(text), 2, ":"); },
-       [](std::string_view text) { return every(base64(text), 6, "\r\n"); },
-       [](std::string_view text) { return percent(json(text)); },
-       [](std::string_view text) { return std::string(text.substr(0, 7)); },
-       [](std::string_view text) { return std::string(text.substr(7)); },
-       [](std::string_view text) { return percent(text.substr(0, 9)); },
-       [](std::string_view text) { return json(text.substr(9)); }});
+  static const std::vector<Encoder> kEncoders = [] {
+    std::vector<Encoder> all = encoders();
+    for (const Encoder more : std::initializer_list<Encoder>{
+             [](std::string_view text) { return percent(json(text)); },
+             [](std::string_view text) { return std::string(text.substr(0, 7)); },
+             [](std::string_view text) { return std::string(text.substr(7)); },
+             [](std::string_view text) { return percent(text.substr(0, 9)); },
+             [](std::string_view text) { return json(text.substr(9)); }})
+      all.push_back(more);
+    return all;
+  }();
   constexpr std::string_view kText =
       "%\\&=u0041x;#{}:- \r\ntok_bcdefghijklmnABCDEF56789+/\"'|,.amp<>Zz";
   static_assert(kText.size() <= 64);

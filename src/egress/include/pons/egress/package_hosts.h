@@ -19,8 +19,9 @@ struct PackageHost {
 // Where apt, npm, pip and cargo of this machine get their packages from, by the word a policy uses.
 using PackageHosts = std::map<std::string, std::vector<PackageHost>, std::less<>>;
 
-// Reads the tools' own configuration below `root`; a tool without any gets its own public default.
-// Users and passwords in addresses are dropped. Files that cannot be read count as absent.
+// Reads the tools' configuration below `root`, and where that leaves it to them what they
+// themselves were made to ask. No host is known otherwise: a tool that names none has none. Users
+// and passwords in addresses are dropped. Files that cannot be read count as absent.
 PackageHosts read_package_hosts(const std::string& root = "/");
 
 // {"apt": ["deb.example.org:443"]}: from who may read the configuration to who may not.

@@ -111,7 +111,4 @@ std::string_view name_of(State value);
 std::string_view name_of(Outcome value);
 std::string_view name_of(FileKind value);
 
-int status_of(ErrorCode code);  // HTTP
-ErrorCode code_of(int status, std::string_view type);
-
 }  // namespace pons::sandbox

@@ -1,9 +1,14 @@
+#include "pons/http/error_status.h"
+
 #include <array>
 #include <utility>
 
-#include "pons/sandbox/wire.h"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-namespace pons::sandbox {
+#include "pons/base/json.h"
+
+namespace pons::http {
 
 namespace {
 
@@ -41,4 +46,20 @@ ErrorCode code_of(int status, std::string_view type) {
   return ErrorCode::kUnavailable;
 }
 
-}  // namespace pons::sandbox
+Error error_of(const char* step, int status, std::string_view body) {
+  std::string type;
+  std::string message = fmt::format("the answer was {} {}", status, reason_phrase(status));
+  const auto json = parse_json(body);
+  if (json && json->is_object() && json->contains("error") && (*json)["error"].is_object()) {
+    const Json& error = (*json)["error"];
+    if (error.contains("type") && error["type"].is_string()) type = error["type"];
+    if (error.contains("message") && error["message"].is_string()) message = error["message"];
+  }
+  return make_error(code_of(status, type), step, std::move(message));
+}
+
+Response error_response(const Error& error) {
+  return error_response(status_of(error.code), to_string(error.code), error.describe());
+}
+
+}  // namespace pons::http
