@@ -18,6 +18,9 @@
 
 namespace pons::sandbox {
 
+// How long a call waits for another that changes the same sandbox.
+inline constexpr Duration kLockTime = std::chrono::seconds(20);
+
 // A job as the warden knows it beside what the cell says.
 struct Job {
   explicit Job(linux::Loop& loop) : finished(loop), input_lock(loop) {}
@@ -89,6 +92,7 @@ class Fleet {
 
   // For use now: not paused, and thawed if it was frozen for idleness.
   Task<Result<Call>> enter(std::string id);
+  Task<Result<void>> pause(std::shared_ptr<Sandbox> sandbox);
   // In whatever state it is.
   Task<Result<Call>> find(std::string id);
   std::optional<SandboxInfo> find_ended(const std::string& id) const;
@@ -144,6 +148,7 @@ class Fleet {
   void remove(const std::shared_ptr<Sandbox>& sandbox);
 
   Task<> keep_time();
+  Task<> end_lifetime(std::shared_ptr<Sandbox> sandbox);
   Task<> look_after(std::shared_ptr<Sandbox> sandbox);
   Task<> look_after_aside(std::shared_ptr<Sandbox> sandbox);
   TimePoint next_look(const Sandbox& sandbox) const;

@@ -24,7 +24,7 @@ TimePoint Fleet::next_look(const Sandbox& sandbox) const {
   const Milliseconds age{unix_ms() - record.created_unix_ms};
   TimePoint next = after(loop_.now() - std::max(age, Milliseconds{0}), record.limits.lifetime_max);
   // One that a person paused waits for that person, until its lifetime is over.
-  if (record.paused) return next;
+  if (record.paused) return record.limits.pause_at_end ? kNever : next;
   next = std::min(next, after(sandbox.used, record.limits.idle_max));
   if (!record.auto_frozen) next = std::min(next, after(sandbox.used, record.limits.freeze_after));
   return next;
@@ -58,11 +58,36 @@ Task<> Fleet::look_after_aside(std::shared_ptr<Sandbox> sandbox) {
   timers_changed_.set();
 }
 
+Task<Result<void>> Fleet::pause(std::shared_ptr<Sandbox> sandbox) {
+  CO_TRY(const auto guard, co_await sandbox->view_lock.take("pause", loop_.now() + kLockTime));
+  if (sandbox->record.paused) co_return {};
+  // Noted first: a cell that does not answer meanwhile is not taken for ill.
+  sandbox->record.paused = true;
+  const auto frozen =
+      co_await spawning_.call(spawner_request(spawner::RequestKind::kFreeze, sandbox->record.key));
+  if (!frozen) {
+    sandbox->record.paused = false;
+    co_return frozen.error();
+  }
+  sandbox->record.auto_frozen = false;
+  save(*sandbox);
+  co_return {};
+}
+
+Task<> Fleet::end_lifetime(std::shared_ptr<Sandbox> sandbox) {
+  if (!sandbox->record.limits.pause_at_end) {
+    end(sandbox, "its lifetime is over");
+    co_return;
+  }
+  if (const auto paused = co_await pause(sandbox); !paused)
+    LOG_WARN("cannot pause a sandbox whose time is over", {"error", paused.error()});
+}
+
 Task<> Fleet::look_after(std::shared_ptr<Sandbox> sandbox) {
   const Limits& limits = sandbox->record.limits;
   if (limits.lifetime_max.count() > 0 &&
       unix_ms() - sandbox->record.created_unix_ms >= limits.lifetime_max.count()) {
-    end(sandbox, "its lifetime is over");
+    co_await end_lifetime(sandbox);
     co_return;
   }
   const auto idle = co_await is_idle(sandbox);

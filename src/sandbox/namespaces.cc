@@ -15,7 +15,6 @@ namespace pons::sandbox {
 
 namespace {
 
-constexpr Duration kLockTime = std::chrono::seconds(20);
 constexpr Duration kSnapshotTime = std::chrono::minutes(5);
 constexpr std::size_t kSnapshotLayersMax = 16;  // digests in one reply
 
@@ -180,22 +179,25 @@ Task<Result<SandboxInfo>> NamespacesProvider::set_limits(std::string id, Limits 
   co_return fleet_->info_of(*call);
 }
 
+Task<Result<SandboxInfo>> NamespacesProvider::set_lifetime(std::string id, Milliseconds from_now,
+                                                           bool pause_at_end) {
+  constexpr Milliseconds kLongest = std::chrono::hours(24 * 365);
+  if (from_now.count() < 0 || from_now > kLongest)
+    co_return make_error(ErrorCode::kInvalid, "set lifetime", "from 0 ms to a year");
+  CO_TRY(const auto call, co_await fleet_->find(std::move(id)));
+  SandboxRecord& record = call->record;
+  // Counted from its beginning; at least 1, because 0 means no end.
+  const Milliseconds age{std::max<std::int64_t>(0, unix_ms() - record.created_unix_ms)};
+  record.limits.lifetime_max = from_now.count() == 0 ? Milliseconds(0) : age + from_now;
+  record.limits.pause_at_end = pause_at_end;
+  fleet_->save(*call);
+  fleet_->timers_changed();
+  co_return fleet_->info_of(*call);
+}
+
 Task<Result<SandboxInfo>> NamespacesProvider::pause(std::string id) {
   CO_TRY(const auto call, co_await fleet_->find(std::move(id)));
-  CO_TRY(const auto guard,
-         co_await call->view_lock.take("pause", fleet_->loop().now() + kLockTime));
-  if (!call->record.paused) {
-    // Noted first: a cell that does not answer meanwhile is not taken for ill.
-    call->record.paused = true;
-    const auto frozen = co_await fleet_->spawning().call(
-        spawner_request(spawner::RequestKind::kFreeze, call->record.key));
-    if (!frozen) {
-      call->record.paused = false;
-      co_return frozen.error();
-    }
-    call->record.auto_frozen = false;
-    fleet_->save(*call);
-  }
+  CO_TRY_VOID(co_await fleet_->pause(call.sandbox()));
   co_return fleet_->info_of(*call);
 }
 

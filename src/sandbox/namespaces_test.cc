@@ -381,6 +381,24 @@ TEST_F(NamespacesTest, APausedSandboxTakesNoCallsUntilItIsResumed) {
   EXPECT_EQ(must(execute("one", {.argv = {"echo", "x"}})).output, "x\n");
 }
 
+TEST_F(NamespacesTest, OneThatIsPausedAtItsEndWaitsUntilItGetsMoreTime) {
+  create({.id = "one", .limits = {.lifetime_max = Milliseconds(50), .pause_at_end = true}});
+  pass(std::chrono::milliseconds(300));
+  EXPECT_EQ(must(provider_->inspect("one")).state, State::kPaused);
+  must(provider_->set_lifetime("one", Milliseconds(60'000), false));
+  EXPECT_EQ(must(provider_->resume("one")).state, State::kRunning);
+  EXPECT_EQ(must(execute("one", {.argv = {"echo", "x"}})).output, "x\n");
+}
+
+TEST_F(NamespacesTest, ANewLifetimeCountsFromNow) {
+  create({.id = "one", .limits = {.lifetime_max = std::chrono::hours(1)}});
+  must(provider_->set_lifetime("one", Milliseconds(50), false));
+  pass(std::chrono::milliseconds(300));
+  EXPECT_EQ(must(provider_->inspect("one")).state, State::kEnded);
+  EXPECT_EQ(refused(provider_->set_lifetime("one", Milliseconds(-1), false)).code,
+            ErrorCode::kInvalid);
+}
+
 TEST_F(NamespacesTest, AnIdleSandboxFreezesAndACallThawsIt) {
   create({.id = "one", .limits = {.freeze_after = Milliseconds(30)}});
   pass(std::chrono::milliseconds(200));

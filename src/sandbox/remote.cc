@@ -173,6 +173,13 @@ Task<Result<SandboxInfo>> RemoteProvider::set_limits(std::string id, Limits limi
       with_body("PUT", Target({"sandboxes", id, "limits"}), to_json(limits)));
 }
 
+Task<Result<SandboxInfo>> RemoteProvider::set_lifetime(std::string id, Milliseconds from_now,
+                                                       bool pause_at_end) {
+  return ask_for<SandboxInfo>(
+      with_body("PUT", Target({"sandboxes", id, "lifetime"}),
+                {{"from_now_ms", from_now.count()}, {"pause_at_end", pause_at_end}}));
+}
+
 Task<Result<SandboxInfo>> RemoteProvider::pause(std::string id) {
   return ask_for<SandboxInfo>(without_body("POST", Target({"sandboxes", id, "pause"})));
 }

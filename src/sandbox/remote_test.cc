@@ -113,6 +113,9 @@ TEST_F(RemoteTest, EveryCallAsksWhatTheWireSays) {
   EXPECT_EQ(request_, "POST /sandboxes/s-1/resume");
   EXPECT_TRUE(run(provider_->set_limits("s-1", {})));
   EXPECT_EQ(request_, "PUT /sandboxes/s-1/limits");
+  EXPECT_TRUE(run(provider_->set_lifetime("s-1", Milliseconds(7), true)));
+  EXPECT_EQ(request_, "PUT /sandboxes/s-1/lifetime");
+  EXPECT_EQ(body_, R"({"from_now_ms":7,"pause_at_end":true})");
   EXPECT_TRUE(run(provider_->fork("s-1", {.id = "s-2"})));
   EXPECT_EQ(request_, "POST /sandboxes/s-1/fork");
   answer(200, "{\"sandboxes\":[" + kSandbox + "]}");

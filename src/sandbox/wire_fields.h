@@ -26,6 +26,7 @@ void visit(Visitor& on, V& v) {
   on("disk_upper", v.disk_upper);
   on("idle_max_ms", v.idle_max);
   on("lifetime_max_ms", v.lifetime_max);
+  on("pause_at_end", v.pause_at_end);
   on("freeze_after_ms", v.freeze_after);
 }
 

@@ -57,6 +57,7 @@ class Random {
             .disk_upper = number(1) == 1,
             .idle_max = duration(),
             .lifetime_max = duration(),
+            .pause_at_end = number(1) == 1,
             .freeze_after = duration()};
   }
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pons/http/query.h"
 #include "pons/sandbox/wire.h"
 #include "route_words.h"
 
@@ -24,7 +25,7 @@ Task<> answer(Provider& provider, RouteWork work, http::Exchange& exchange, Word
   }
   Words words;
   for (const std::string& value : encoded) {
-    auto decoded = percent_decode(value);
+    auto decoded = http::percent_decode(value);
     if (!decoded) {
       respond_error(exchange, make_error(ErrorCode::kInvalid, "read address",
                                          "it is not percent-encoded as it should be"));
@@ -107,6 +108,18 @@ Task<Result<void>> set_limits(Provider& provider, http::Exchange& exchange, Word
   co_return {};
 }
 
+Task<Result<void>> set_lifetime(Provider& provider, http::Exchange& exchange, Words words) {
+  CO_TRY(const auto body, co_await read_json_body(exchange));
+  const auto from_now = body.find("from_now_ms");
+  if (from_now == body.end() || !from_now->is_number_integer())
+    co_return make_error(ErrorCode::kInvalid, "set lifetime", "from_now_ms is not a number");
+  CO_TRY(const auto info,
+         co_await provider.set_lifetime(words[0], Milliseconds(from_now->get<std::int64_t>()),
+                                        body.value("pause_at_end", Json(false)) == Json(true)));
+  respond_json(exchange, 200, to_json(info));
+  co_return {};
+}
+
 Task<Result<void>> pause(Provider& provider, http::Exchange& exchange, Words words) {
   CO_TRY(const auto info, co_await provider.pause(words[0]));
   respond_json(exchange, 200, to_json(info));
@@ -138,6 +151,7 @@ std::vector<http::Route> sandbox_routes(Provider& provider) {
       {"DELETE", "/sandboxes/{id}", handler_of(provider, destroy)},
       {"GET", "/sandboxes/{id}/metrics", handler_of(provider, metrics)},
       {"PUT", "/sandboxes/{id}/limits", handler_of(provider, set_limits)},
+      {"PUT", "/sandboxes/{id}/lifetime", handler_of(provider, set_lifetime)},
       {"POST", "/sandboxes/{id}/pause", handler_of(provider, pause)},
       {"POST", "/sandboxes/{id}/resume", handler_of(provider, resume)},
   };

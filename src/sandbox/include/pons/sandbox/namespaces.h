@@ -57,6 +57,8 @@ class NamespacesProvider final : public Provider {
   Task<Result<void>> destroy(std::string id) override;
   Task<Result<Metrics>> metrics(std::string id) override;
   Task<Result<SandboxInfo>> set_limits(std::string id, Limits limits) override;
+  Task<Result<SandboxInfo>> set_lifetime(std::string id, Milliseconds from_now,
+                                         bool pause_at_end) override;
   Task<Result<SandboxInfo>> pause(std::string id) override;
   Task<Result<SandboxInfo>> resume(std::string id) override;
 

@@ -35,6 +35,7 @@ struct Limits {
   bool disk_upper = false;        // the writable layer on disk; disk_bytes is needed then
   Milliseconds idle_max{0};       // no job and no call for so long ends it; 0: never
   Milliseconds lifetime_max{0};   // 0: no end
+  bool pause_at_end = false;      // at the end of its lifetime it is paused instead, and waits
   Milliseconds freeze_after{0};   // freeze when idle for so long; 0: never
 
   bool operator==(const Limits&) const = default;
@@ -248,6 +249,10 @@ class Provider {
   virtual Task<Result<void>> destroy(std::string id) = 0;  // also of one that is gone
   virtual Task<Result<Metrics>> metrics(std::string id) = 0;
   virtual Task<Result<SandboxInfo>> set_limits(std::string id, Limits limits) = 0;
+  // From now on it lives so long, whatever was settled before; 0: no end. Also of one that is
+  // paused: before resuming one whose time is over.
+  virtual Task<Result<SandboxInfo>> set_lifetime(std::string id, Milliseconds from_now,
+                                                 bool pause_at_end) = 0;
   virtual Task<Result<SandboxInfo>> pause(std::string id) = 0;
   virtual Task<Result<SandboxInfo>> resume(std::string id) = 0;
 

@@ -18,6 +18,7 @@
 //   DELETE /sandboxes/ID                               204
 //   GET    /sandboxes/ID/metrics                       Metrics
 //   PUT    /sandboxes/ID/limits       Limits           SandboxInfo
+//   PUT    /sandboxes/ID/lifetime     {"from_now_ms":N,"pause_at_end":false}   SandboxInfo
 //   POST   /run                       RunRequest       lines: {"sandbox":SandboxInfo}, {"job":ID},
 //                                                      then JobEvent …; create, execute and, unless
 //                                                      kept, destroy in one
