@@ -20,6 +20,12 @@ constexpr TextRule kHostRule = {
     .example = "api.github.com",
     .pattern = R"(^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$)"};
 
+constexpr TextRule kDomainRule = {
+    .what = "a lower-case host name, with a port if need be",
+    .example = "sandboxes.example.com",
+    .pattern =
+        R"(^$|^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?(:\d{1,5})?$)"};
+
 constexpr TextRule kEnvironmentNameRule = {
     .what = "lower-case letters, digits and hyphens, beginning with a letter",
     .example = "build",
@@ -48,7 +54,7 @@ const Table& limits_table() {
               "Bytes the request line and all headers of one request may have together."),
       integer("header_count", &S::header_count, {8, 1'000}, "Headers one request may have."),
       integer("body_bytes", &S::body_bytes, {1'024, 1'073'741'824},
-              "Bytes the body of one request may have."),
+              "Bytes the body of one request may have; files that go into a sandbox are limited by its disk."),
       integer("connections", &S::connections, {1, 100'000},
               "Connections that may be open at the same time."),
       integer("header_seconds", &S::header_seconds, {1, 300},
@@ -137,6 +143,10 @@ const Table& config_table() {
       text("listen", &S::listen, kListenRule, parse_listen_address,
            "Where the public HTTP listener accepts connections; IPv6 goes in brackets, and port 0 "
            "takes any free one."),
+      text("domain", &S::domain, kDomainRule, parse_domain,
+           "What stands behind PORT-ID in the names of sandboxes' ports; its wildcard record leads "
+           "to the public listener.",
+           {.default_text = "none: ports are reached by header fields only"}),
       text("state_dir", &S::state_dir, kStateDirRule, parse_state_dir,
            "The directory that holds everything Pons keeps.",
            {.default_text = "/var/lib/pons as root, otherwise $XDG_STATE_HOME/pons, or "

@@ -74,6 +74,7 @@ supervisor:
 confinement: {landlock: best_effort}
 sandbox: {pool_memory_mb: 21, warm_min: 22, warm_max: 23, sandboxes_max: 24, memory_mb: 125, cpu_percent: 26, pids: 27}
 harness: claude-code
+domain: sbx.example:8443
 credentials:
   GITHUB_TOKEN: {allowed_host: api.github.com}
   _X9: {allowed_host: a.b-c.example}
@@ -81,6 +82,7 @@ credentials:
                             .config;
   const Config expected{
       .listen = {"::1", 0},
+      .domain = "sbx.example:8443",
       .state_dir = "/srv/pons",
       .log = {LogLevel::kDebug, LogFormatChoice::kJson},
       .limits = {2048, 11, 4096, 12, 13, 14, 15},

@@ -115,6 +115,16 @@ Parsed<std::string> parse_host_name(const std::string& text) {
   return text;
 }
 
+Parsed<std::string> parse_domain(const std::string& text) {
+  if (text.empty()) return text;
+  const auto colon = text.find(':');
+  auto host = parse_host_name(text.substr(0, colon));
+  if (!host || colon == std::string::npos) return host;
+  const auto port = parse_decimal(std::string_view(text).substr(colon + 1));
+  if (!port || *port == 0 || *port > 65'535) return std::unexpected("a port is 1 to 65535");
+  return text;
+}
+
 bool is_credential_name(std::string_view text) {
   return !text.empty() && text.size() <= kCredentialNameBytesMax && !is_digit(text.front()) &&
          std::ranges::all_of(text, [](char c) { return is_upper(c) || is_digit(c) || c == '_'; });

@@ -24,6 +24,9 @@ Parsed<std::string> parse_state_dir(const std::string& text);
 // One lower-case DNS name with at least one dot: no scheme, port, address or wildcard.
 Parsed<std::string> parse_host_name(const std::string& text);
 
+// Such a name, and a port if it has one; empty is none.
+Parsed<std::string> parse_domain(const std::string& text);
+
 // [A-Z_][A-Z0-9_]*, at most 128 characters.
 bool is_credential_name(std::string_view text);
 

@@ -214,6 +214,7 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
   if (role == Role::kFront) {
     start.descriptors.emplace("public", TRY(linux::duplicate(public_listener_.get())));
     start.values = {{"admin_token_sha256", sha256_hex(token_.reveal())},
+                    {"domain", config_.domain},
                     {"header_bytes", fmt::format("{}", config_.limits.header_bytes)},
                     {"header_count", fmt::format("{}", config_.limits.header_count)},
                     {"body_bytes", fmt::format("{}", config_.limits.body_bytes)},
