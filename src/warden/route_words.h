@@ -12,9 +12,6 @@
 
 namespace pons::warden {
 
-// Undoes percent-encoding; nothing when it is broken.
-std::optional<std::string> percent_decode(std::string_view text);
-
 // The named value of the query, decoded; empty when it is not there. kInvalid when it is broken.
 Result<std::string> query_text(std::string_view query, std::string_view name);
 Result<std::uint64_t> query_number(std::string_view query, std::string_view name,
