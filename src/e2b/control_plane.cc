@@ -1,0 +1,300 @@
+#include "pons/e2b/control_plane.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "control_request.h"
+#include "listing.h"
+#include "new_sandbox.h"
+#include "pons/base/id.h"
+#include "pons/base/log.h"
+#include "shapes.h"
+
+namespace pons::e2b {
+
+namespace {
+
+using sandbox::Milliseconds;
+using sandbox::SandboxInfo;
+using sandbox::State;
+
+constexpr Milliseconds kTimeoutDefault = std::chrono::seconds(300);    // of today's SDKs
+constexpr Milliseconds kTimeoutDefaultOld = std::chrono::seconds(15);  // of those before them
+
+Error not_found(std::string_view id) {
+  return make_error(ErrorCode::kNotFound, "find sandbox",
+                    fmt::format("Sandbox \"{}\" doesn't exist or you don't have access to it", id));
+}
+
+// As a server's name inside a host name: letters and digits only.
+std::string make_sandbox_id() {
+  return "i" + random_text(20);
+}
+
+}  // namespace
+
+ControlPlane::ControlPlane(linux::Loop& loop, sandbox::Provider& provider, Directory& directory,
+                           Surroundings& surroundings, ControlSettings settings)
+    : loop_(loop),
+      provider_(provider),
+      directory_(directory),
+      surroundings_(surroundings),
+      settings_(std::move(settings)),
+      handler_(make_handler()) {}
+
+// ---- asking and answering
+
+Task<> ControlPlane::answer(http::Exchange& exchange, Work work, std::string word) {
+  auto caller = surroundings_.authenticate(exchange);
+  if (!caller) {
+    constexpr int kUnauthenticated = 401;
+    exchange.respond(caller.error().code == ErrorCode::kDenied
+                         ? refusal(kUnauthenticated, caller.error().message)
+                         : refusal(caller.error()));
+    co_return;
+  }
+  const bool old = !exchange.request().path().starts_with("/v2/");
+  Result<http::Response> response = co_await (this->*work)(
+      {.exchange = exchange, .caller = *std::move(caller), .word = std::move(word), .old = old});
+  exchange.respond(response ? *std::move(response) : refusal(response.error()));
+}
+
+http::RouteHandler ControlPlane::handler_of(Work work) {
+  return [this, work](http::Exchange& exchange, const http::PathValues& values) {
+    return answer(exchange, work, values.empty() ? std::string() : std::string(values.front()));
+  };
+}
+
+http::Handler ControlPlane::make_handler() {
+  return http::route({
+      {"POST", "/sandboxes", handler_of(&ControlPlane::create)},
+      {"POST", "/v2/sandboxes", handler_of(&ControlPlane::create)},
+      {"GET", "/sandboxes", handler_of(&ControlPlane::list)},
+      {"GET", "/v2/sandboxes", handler_of(&ControlPlane::list)},
+      {"GET", "/sandboxes/{id}", handler_of(&ControlPlane::inspect)},
+      {"DELETE", "/sandboxes/{id}", handler_of(&ControlPlane::kill)},
+      {"POST", "/v2/sandboxes/{id}/connect", handler_of(&ControlPlane::connect)},
+      {"POST", "/sandboxes/{id}/connect", handler_of(&ControlPlane::connect)},
+      {"POST", "/sandboxes/{id}/resume", handler_of(&ControlPlane::connect)},
+      {"POST", "/sandboxes/{id}/timeout", handler_of(&ControlPlane::set_timeout)},
+      {"POST", "/sandboxes/{id}/refreshes", handler_of(&ControlPlane::refresh)},
+      {"POST", "/sandboxes/{id}/pause", handler_of(&ControlPlane::pause)},
+      {"POST", "/sandboxes/{id}/fork", handler_of(&ControlPlane::fork)},
+      {"PUT", "/sandboxes/{id}/network", handler_of(&ControlPlane::update_network)},
+      {"GET", "/sandboxes/{id}/metrics", handler_of(&ControlPlane::metrics)},
+      {"GET", "/sandboxes/{id}/logs", handler_of(&ControlPlane::logs)},
+      {"GET", "/v2/sandboxes/{id}/logs", handler_of(&ControlPlane::logs)},
+      {"POST", "/sandboxes/{id}/snapshots", handler_of(&ControlPlane::snapshot)},
+      {"GET", "/snapshots", handler_of(&ControlPlane::list_snapshots)},
+      {"DELETE", "/templates/{id}", handler_of(&ControlPlane::remove_template)},
+  });
+}
+
+Task<Result<SandboxInfo>> ControlPlane::find(const Caller& caller, std::string id) {
+  auto info = co_await provider_.inspect(id);
+  if (!info && info.error().code != ErrorCode::kNotFound &&
+      info.error().code != ErrorCode::kInvalid)
+    co_return std::move(info).error();
+  const auto access = info ? read_labels(*info) : std::nullopt;
+  if (!access || access->project != caller.project || info->state == State::kEnded)
+    co_return not_found(id);
+  co_return *std::move(info);
+}
+
+// ---- lives
+
+Task<Result<http::Response>> ControlPlane::create(Request request) {
+  CO_TRY(const Json body, co_await request.read_json());
+  CO_TRY(auto wanted, read_new_sandbox(body, request.old ? kTimeoutDefaultOld : kTimeoutDefault));
+  sandbox::CreateRequest create{.id = make_sandbox_id(), .environment = wanted.environment};
+  CO_TRY(create.template_name, co_await resolve_template(request.caller, wanted.template_id));
+  create.environment.insert(
+      {{"E2B_SANDBOX", "true"}, {"E2B_SANDBOX_ID", create.id}, {"E2B_TEMPLATE_ID", wanted.template_id}});
+  create.limits.lifetime_max = wanted.timeout;
+  create.limits.pause_at_end = wanted.auto_pause;
+  create.network.policy = wanted.network.policy;
+  put_labels(Access{.sandbox = create.id,
+                    .project = request.caller.project,
+                    .access_token = random_text(40),
+                    .traffic_token = wanted.network.traffic_is_public ? "" : random_text(40),
+                    .mask_host = wanted.network.mask_host,
+                    .auto_resume = wanted.auto_resume},
+             create.labels);
+  put_labels(Particulars{.template_id = wanted.template_id,
+                         .metadata = wanted.metadata,
+                         .network = wanted.network.shown},
+             create.labels);
+  CO_TRY(const auto info, co_await provider_.create(std::move(create)));
+  if (auto recorded = co_await surroundings_.record_created(request.caller, info); !recorded) {
+    // One that is in no record is nobody's: it would run on without anyone who knows of it.
+    (void)co_await provider_.destroy(info.id);
+    co_return std::move(recorded).error();
+  }
+  directory_.learn(info);
+  co_return json_response(201, sandbox_json(info, settings_.domain));
+}
+
+Task<Result<http::Response>> ControlPlane::list(Request request) {
+  CO_TRY(auto all, co_await provider_.list());
+  CO_TRY(const auto page, select_page(std::move(all), request.caller.project,
+                                      request.exchange.request().query()));
+  Json listed = Json::array();
+  for (const SandboxInfo& info : page.sandboxes) listed.push_back(listed_json(info));
+  http::Response response = json_response(200, listed);
+  if (!page.next.empty()) response.fields = {{"x-next-token", page.next}};
+  co_return response;
+}
+
+Task<Result<http::Response>> ControlPlane::inspect(Request request) {
+  CO_TRY(const auto info, co_await find(request.caller, request.word));
+  co_return json_response(200, detail_json(info, settings_.domain));
+}
+
+Task<Result<http::Response>> ControlPlane::kill(Request request) {
+  CO_TRY(const auto info, co_await find(request.caller, request.word));
+  CO_TRY_VOID(co_await provider_.destroy(info.id));
+  directory_.forget(info.id);
+  last_usage_.erase(info.id);
+  if (auto recorded = co_await surroundings_.record_ended(request.caller, info.id); !recorded)
+    LOG_WARN("the end of a sandbox is not on record", {"error", recorded.error()});
+  co_return empty_response();
+}
+
+// Of a running one the time is only ever extended.
+Task<Result<http::Response>> ControlPlane::connect(Request request) {
+  CO_TRY(const Json body, co_await request.read_json());
+  CO_TRY(const auto timeout, read_seconds(body, "timeout"));
+  const Milliseconds time = timeout.value_or(request.old ? kTimeoutDefaultOld : kTimeoutDefault);
+  CO_TRY(auto info, co_await find(request.caller, request.word));
+  const bool paused = info.state == State::kPaused;
+  const auto ends = request.now_unix_ms() + time.count();
+  if (paused || (info.ends_unix_ms && *info.ends_unix_ms < ends)) {
+    CO_TRY_VOID(co_await provider_.set_lifetime(info.id, time, info.limits.pause_at_end));
+  }
+  if (paused) {
+    CO_TRY_VOID(co_await provider_.resume(info.id));
+  }
+  directory_.learn(info);
+  co_return json_response(paused ? 201 : 200, sandbox_json(info, settings_.domain));
+}
+
+Task<Result<http::Response>> ControlPlane::set_timeout(Request request) {
+  CO_TRY(const Json body, co_await request.read_json());
+  CO_TRY(const auto timeout, read_seconds(body, "timeout"));
+  if (!timeout) co_return make_error(ErrorCode::kInvalid, "set timeout", "timeout is missing");
+  CO_TRY(const auto info, co_await find(request.caller, request.word));
+  if (info.state == State::kPaused) co_return not_found(info.id);
+  CO_TRY_VOID(co_await provider_.set_lifetime(info.id, *timeout, info.limits.pause_at_end));
+  co_return empty_response();
+}
+
+Task<Result<http::Response>> ControlPlane::refresh(Request request) {
+  CO_TRY(const Json body, co_await request.read_json());
+  CO_TRY(const auto duration, read_seconds(body, "duration"));
+  CO_TRY(const auto info, co_await find(request.caller, request.word));
+  const Milliseconds time = duration.value_or(kTimeoutDefaultOld);
+  if (!info.ends_unix_ms || *info.ends_unix_ms >= request.now_unix_ms() + time.count())
+    co_return empty_response();
+  CO_TRY_VOID(co_await provider_.set_lifetime(info.id, time, info.limits.pause_at_end));
+  co_return empty_response();
+}
+
+Task<Result<http::Response>> ControlPlane::pause(Request request) {
+  CO_TRY(const auto info, co_await find(request.caller, request.word));
+  if (info.state == State::kPaused)
+    co_return make_error(ErrorCode::kConflict, "pause", "Sandbox is already paused");
+  // A paused sandbox waits for its owner, however long that takes.
+  CO_TRY_VOID(co_await provider_.set_lifetime(info.id, Milliseconds(0), info.limits.pause_at_end));
+  CO_TRY_VOID(co_await provider_.pause(info.id));
+  co_return empty_response();
+}
+
+// ---- copies
+
+Task<Result<SandboxInfo>> ControlPlane::fork_one(const Caller& caller, const SandboxInfo& from,
+                                                 Milliseconds timeout) {
+  sandbox::CreateRequest create{.id = make_sandbox_id(),
+                                .template_name = from.template_name,
+                                .labels = from.labels,
+                                .limits = from.limits};
+  create.limits.lifetime_max = timeout;
+  Access access = read_labels(from).value_or(Access{});
+  access.sandbox = create.id;
+  access.access_token = random_text(40);
+  if (!access.traffic_token.empty()) access.traffic_token = random_text(40);
+  put_labels(access, create.labels);
+  CO_TRY(auto info, co_await provider_.fork(from.id, std::move(create)));
+  CO_TRY_VOID(co_await surroundings_.record_created(caller, info));
+  directory_.learn(info);
+  co_return std::move(info);
+}
+
+Task<Result<http::Response>> ControlPlane::fork(Request request) {
+  constexpr std::int64_t kForksMax = 100;
+  CO_TRY(const Json body, co_await request.read_json());
+  CO_TRY(const auto timeout, read_seconds(body, "timeout"));
+  std::int64_t count = 1;
+  if (const auto wanted = body.find("count"); wanted != body.end() && !wanted->is_null()) {
+    if (!wanted->is_number_integer()) co_return make_error(ErrorCode::kInvalid, "fork", "count");
+    count = wanted->get<std::int64_t>();
+  }
+  if (count < 1 || count > kForksMax)
+    co_return make_error(ErrorCode::kInvalid, "fork", "count is a number from 1 to 100");
+  CO_TRY(const auto from, co_await find(request.caller, request.word));
+  Json made = Json::array();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto info =
+        co_await fork_one(request.caller, from, timeout.value_or(kTimeoutDefault));
+    if (info) {
+      made.push_back({{"sandbox", sandbox_json(*info, settings_.domain)}});
+      continue;
+    }
+    const http::Response refused = refusal(info.error());
+    made.push_back({{"error", {{"code", refused.status}, {"message", info.error().message}}}});
+  }
+  co_return json_response(201, made);
+}
+
+// ---- network, usage
+
+Task<Result<http::Response>> ControlPlane::update_network(Request request) {
+  CO_TRY(const Json body, co_await request.read_json());
+  CO_TRY(const auto network, read_network(body, body));
+  CO_TRY(const auto info, co_await find(request.caller, request.word));
+  CO_TRY_VOID(co_await surroundings_.set_network(info.id, network.policy));
+  co_return empty_response();
+}
+
+Task<Result<http::Response>> ControlPlane::metrics(Request request) {
+  CO_TRY(const auto info, co_await find(request.caller, request.word));
+  CO_TRY(const auto usage, co_await provider_.metrics(info.id));
+  const std::int64_t now = request.now_unix_ms();
+  constexpr std::size_t kRememberedMax = 10'000;
+  if (last_usage_.size() > kRememberedMax) last_usage_.clear();
+  // Processor time since the last question, or since the sandbox began.
+  Usage& last = last_usage_.try_emplace(info.id, Usage{.unix_ms = info.created_unix_ms}).first->second;
+  const std::uint64_t cpu = usage.cpu_usec.value_or(0);
+  const double passed_usec = 1000.0 * static_cast<double>(std::max<std::int64_t>(1, now - last.unix_ms));
+  const double used_pct = 100.0 * static_cast<double>(cpu - std::min(cpu, last.cpu_usec)) / passed_usec;
+  last = {.unix_ms = now, .cpu_usec = cpu};
+  co_return json_response(
+      200, Json::array({{{"timestamp", rfc3339(now)},
+                         {"timestampUnix", now / 1000},
+                         {"cpuCount", std::max<std::uint32_t>(1, usage.cpu_percent_max / 100)},
+                         {"cpuUsedPct", used_pct},
+                         {"memUsed", usage.memory_bytes.value_or(0)},
+                         {"memTotal", usage.memory_bytes_max},
+                         {"memCache", 0},
+                         {"diskUsed", usage.disk_bytes.value_or(0)},
+                         {"diskTotal", usage.disk_bytes_max}}}));
+}
+
+// The output of processes belongs to who started them; of the sandbox itself there is nothing to say.
+Task<Result<http::Response>> ControlPlane::logs(Request request) {
+  CO_TRY_VOID(co_await find(request.caller, request.word));
+  co_return json_response(200, {{"logs", Json::array()}, {"logEntries", Json::array()}});
+}
+
+}  // namespace pons::e2b

@@ -1,0 +1,118 @@
+// Templates and snapshots as the SDKs name them: "name" or "name:tag", of the caller's project or
+// everyone's.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "control_request.h"
+#include "pons/base/id.h"
+#include "pons/http/query.h"
+#include "shapes.h"
+
+namespace pons::e2b {
+
+namespace {
+
+constexpr std::string_view kTag = ":default";
+constexpr std::string_view kDefaultTemplate = "base";
+constexpr std::string_view kHostTemplate = "host";
+constexpr Duration kTemplatesKept = std::chrono::seconds(1);
+
+std::string_view without_tag(std::string_view name) {
+  if (name.ends_with(kTag)) name.remove_suffix(kTag.size());
+  return name;
+}
+
+// A project's own templates stand beside everyone's under its name.
+std::string own_prefix(const Caller& caller) {
+  return fmt::format("own.{}.", caller.project);
+}
+
+Error no_template(std::string_view name) {
+  return make_error(ErrorCode::kNotFound, "find template",
+                    fmt::format("template \"{}\" not found", name));
+}
+
+}  // namespace
+
+Task<Result<Json>> ControlPlane::Request::read_json() {
+  constexpr std::size_t kBodyBytesMax = 1 << 20;
+  CO_TRY(const auto text, co_await exchange.read_whole_body(kBodyBytesMax));
+  if (text.empty()) co_return Json::object();
+  CO_TRY(auto json, parse_json(text, {.depth = 16, .bytes = kBodyBytesMax}));
+  if (!json.is_object())
+    co_return make_error(ErrorCode::kInvalid, "read request", "the body is no JSON object");
+  co_return std::move(json);
+}
+
+Task<Result<bool>> ControlPlane::has_template(std::string name) {
+  const auto known = [&] {
+    return std::ranges::find(templates_, name, &sandbox::TemplateInfo::name) != templates_.end();
+  };
+  if (known() && loop_.now() < templates_until_) co_return true;
+  CO_TRY(templates_, co_await provider_.list_templates());
+  templates_until_ = loop_.now() + kTemplatesKept;
+  co_return known();
+}
+
+Task<Result<std::string>> ControlPlane::resolve_template(const Caller& caller,
+                                                         std::string_view wanted) {
+  const std::string name(without_tag(wanted));
+  // The prefix is not for callers to say: it would open another project's.
+  if (name.starts_with("own.")) co_return no_template(wanted);
+  CO_TRY(const bool everyones, co_await has_template(name));
+  if (everyones) co_return name;
+  const std::string own = own_prefix(caller) + name;
+  CO_TRY(const bool owned, co_await has_template(own));
+  if (owned) co_return own;
+  // Where nothing was built, the machine's own programs are what there is.
+  if (name == kDefaultTemplate) co_return std::string(kHostTemplate);
+  co_return no_template(wanted);
+}
+
+Task<Result<http::Response>> ControlPlane::snapshot(Request request) {
+  CO_TRY(const Json body, co_await request.read_json());
+  std::string name = "snap-" + random_text(12);
+  if (const auto wanted = body.find("name"); wanted != body.end() && wanted->is_string())
+    name = without_tag(wanted->get<std::string>());
+  CO_TRY(const auto info, co_await find(request.caller, request.word));
+  CO_TRY_VOID(co_await provider_.snapshot(info.id, own_prefix(request.caller) + name));
+  templates_until_ = {};
+  const std::string id = fmt::format("{}{}", name, kTag);
+  co_return json_response(201, {{"snapshotID", id}, {"names", Json::array({id})}});
+}
+
+Task<Result<http::Response>> ControlPlane::list_snapshots(Request request) {
+  const std::string_view query = request.exchange.request().query();
+  CO_TRY(const auto of_sandbox, http::find_query(query, "sandboxID"));
+  CO_TRY(const auto named, http::find_query(query, "name"));
+  CO_TRY(templates_, co_await provider_.list_templates());
+  const std::string prefix = own_prefix(request.caller);
+  Json listed = Json::array();
+  for (const sandbox::TemplateInfo& info : templates_) {
+    if (!info.name.starts_with(prefix)) continue;
+    const std::string name = info.name.substr(prefix.size());
+    if (of_sandbox && !info.source.ends_with(*of_sandbox)) continue;
+    if (named && name != without_tag(*named)) continue;
+    const std::string id = fmt::format("{}{}", name, kTag);
+    listed.push_back({{"snapshotID", id},
+                      {"names", Json::array({id})},
+                      {"createdAt", rfc3339(info.created_unix_ms)}});
+  }
+  co_return json_response(200, listed);
+}
+
+Task<Result<http::Response>> ControlPlane::remove_template(Request request) {
+  const auto decoded = http::percent_decode(request.word);
+  if (!decoded) co_return no_template(request.word);
+  const std::string own = own_prefix(request.caller) + std::string(without_tag(*decoded));
+  CO_TRY(const bool exists, co_await has_template(own));
+  if (!exists) co_return no_template(*decoded);
+  CO_TRY_VOID(co_await provider_.remove_template(own));
+  templates_until_ = {};
+  co_return empty_response();
+}
+
+}  // namespace pons::e2b

@@ -1,0 +1,140 @@
+#include "listing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ranges>
+
+#include "pons/base/json.h"
+#include "pons/base/text.h"
+#include "pons/http/query.h"
+#include "shapes.h"
+
+namespace pons::e2b {
+
+namespace {
+
+constexpr std::uint64_t kPageMax = 100;
+
+Error wrong(std::string message) {
+  return make_error(ErrorCode::kInvalid, "read query", std::move(message));
+}
+
+using Texts = std::map<std::string, std::string>;
+
+// The SDKs encode names and values, then the pairs, then the whole: three times in all.
+Result<Texts> read_metadata(const std::string& decoded_once) {
+  Texts wanted;
+  const auto pairs = http::percent_decode(decoded_once);
+  if (!pairs) return wrong("metadata is not percent-encoded");
+  for (const std::string_view pair : split(*pairs, '&')) {
+    if (pair.empty()) continue;
+    const auto equals = pair.find('=');
+    if (equals == std::string_view::npos) return wrong("metadata is name=value");
+    const auto name = http::percent_decode(pair.substr(0, equals));
+    const auto value = http::percent_decode(pair.substr(equals + 1));
+    if (!name || !value) return wrong("metadata is not percent-encoded");
+    wanted[*name] = *value;
+  }
+  return wanted;
+}
+
+bool has_metadata(const sandbox::SandboxInfo& info, const Texts& wanted) {
+  const auto json = parse_json(read_particulars(info).metadata);
+  if (!json || !json->is_object()) return wanted.empty();
+  return std::ranges::all_of(wanted, [&](const auto& pair) {
+    const auto found = json->find(pair.first);
+    return found != json->end() && *found == Json(pair.second);
+  });
+}
+
+struct Filter {
+  Texts metadata;
+  bool running = true;
+  bool paused = true;
+  std::string template_id;
+
+  bool takes(const sandbox::SandboxInfo& info) const {
+    if (info.state == sandbox::State::kEnded) return false;
+    if (!(info.state == sandbox::State::kPaused ? paused : running)) return false;
+    if (!template_id.empty() && read_particulars(info).template_id != template_id) return false;
+    return has_metadata(info, metadata);
+  }
+};
+
+// "state=running,paused", or the field once for each.
+void read_states(std::string_view query, Filter& filter) {
+  bool named = false;
+  Filter only{.running = false, .paused = false};
+  for (const std::string_view pair : split(query, '&')) {
+    if (!pair.starts_with("state=")) continue;
+    named = true;
+    const auto words = http::percent_decode(pair.substr(6)).value_or("");
+    for (const std::string_view word : split(words, ',')) {
+      only.running |= word == "running";
+      only.paused |= word == "paused";
+    }
+  }
+  if (!named) return;
+  filter.running = only.running;
+  filter.paused = only.paused;
+}
+
+std::string cursor_of(const sandbox::SandboxInfo& info) {
+  return fmt::format("{}.{}", info.created_unix_ms, info.id);
+}
+
+struct Order {
+  bool ascending = false;
+  bool before(const sandbox::SandboxInfo& a, const sandbox::SandboxInfo& b) const {
+    const auto key = [](const sandbox::SandboxInfo& i) { return std::tie(i.created_unix_ms, i.id); };
+    return ascending ? key(a) < key(b) : key(b) < key(a);
+  }
+};
+
+Result<sandbox::SandboxInfo> read_cursor(std::string_view text) {
+  const auto dot = text.find('.');
+  const auto created = parse_decimal(text.substr(0, dot));
+  if (!created || dot == std::string_view::npos) return wrong("nextToken is none of ours");
+  sandbox::SandboxInfo place;
+  place.created_unix_ms = static_cast<std::int64_t>(*created);
+  place.id = text.substr(dot + 1);
+  return place;
+}
+
+}  // namespace
+
+Result<Page> select_page(std::vector<sandbox::SandboxInfo> all, std::string_view project,
+                         std::string_view query) {
+  Filter filter;
+  const auto metadata = TRY(http::find_query(query, "metadata"));
+  filter.metadata = TRY(read_metadata(metadata.value_or("")));
+  filter.template_id = TRY(http::find_query(query, "template")).value_or("");
+  read_states(query, filter);
+  const Order order{.ascending = TRY(http::find_query(query, "order")).value_or("") == "asc"};
+  const auto limit = parse_decimal(TRY(http::find_query(query, "limit")).value_or("100"));
+  if (!limit || *limit == 0) return wrong("limit is a number from 1 to 100");
+  const std::size_t page_max = std::min(*limit, kPageMax);
+
+  std::erase_if(all, [&](const sandbox::SandboxInfo& info) {
+    const auto access = read_labels(info);
+    return !access || access->project != project || !filter.takes(info);
+  });
+  const auto before = [&](const auto& a, const auto& b) { return order.before(a, b); };
+  std::ranges::sort(all, before);
+  if (const auto token = TRY(http::find_query(query, "nextToken")); token && !token->empty()) {
+    const auto last = TRY(read_cursor(*token));
+    all.erase(all.begin(), std::ranges::upper_bound(all, last, before));
+  }
+  Page page;
+  if (all.size() > page_max) {
+    page.next = cursor_of(all[page_max - 1]);
+    all.resize(page_max);
+  }
+  page.sandboxes = std::move(all);
+  return page;
+}
+
+}  // namespace pons::e2b
