@@ -51,6 +51,15 @@ Result<void> check_pages(Database& database, Depth depth) {
   return refuse(fmt::format("{} is damaged ({}); {}", database.shown(), found, kRestore));
 }
 
+// SQLite takes what a last page lacks for zeros. With a journal beside it the file need not be
+// whole.
+Result<void> check_size(Database& database, const std::string& path, std::int64_t size) {
+  struct stat journal{};
+  if (stat((path + "-wal").c_str(), &journal) == 0 && journal.st_size > 0) return {};
+  if (size % TRY(number(database, "PRAGMA page_size")) == 0) return {};
+  return refuse(fmt::format("{} is damaged (it was cut off); {}", database.shown(), kRestore));
+}
+
 // Its size, or nothing when there is no such file.
 Result<std::optional<std::int64_t>> look_at(const std::string& path, const std::string& shown) {
   struct stat info{};
@@ -95,6 +104,7 @@ Result<Database> open_or_create(const std::string& path, const std::string& show
   if (!size) TRY_VOID(create(path, shown, known));
   Database database = TRY(Database::open(path, shown, Access::kReadWrite));
   TRY_VOID(check_owner(database));
+  if (size) TRY_VOID(check_size(database, path, *size));
   if (size.value_or(0) <= kCheckedBytesMax) TRY_VOID(check_pages(database, Depth::kQuick));
   TRY_VOID(database.execute("PRAGMA journal_mode = WAL"));
   TRY_VOID(migrate(database, known));
@@ -106,6 +116,7 @@ Result<StoreFileInfo> check_store_file(const std::string& path) {
   if (!size) return make_error(ErrorCode::kNotFound, "check store", path + " does not exist");
   Database database = TRY(Database::open(path, path, Access::kUntouched));
   TRY_VOID(check_owner(database));
+  TRY_VOID(check_size(database, path, *size));
   TRY_VOID(check_pages(database, Depth::kWhole));
   const auto applied = TRY(count_applied(database, migrations()));
   return StoreFileInfo{.bytes = static_cast<std::uint64_t>(*size), .migrations = applied};

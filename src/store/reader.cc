@@ -2,10 +2,11 @@
 
 namespace pons::store {
 
-Reader::Reader(linux::Loop& loop, Database database, Limits limits)
+Reader::Reader(linux::Loop& loop, Database database, Limits limits, std::atomic<bool>& damaged)
     : loop_(loop),
       database_(std::move(database)),
       limits_(limits),
+      damaged_(damaged),
       queue_(limits.queued, limits.queued_bytes),
       thread_([this] { work(); }) {}
 
@@ -27,7 +28,9 @@ void Reader::work() {
     if (jobs.empty()) return;
     for (Job& job : jobs) {
       database_.set_deadline(std::chrono::steady_clock::now() + limits_.time);
-      loop_.post([answer = std::move(job.answer), rows = job.question(database_)]() mutable {
+      auto rows = job.question(database_);
+      if (database_.is_damaged()) damaged_ = true;
+      loop_.post([answer = std::move(job.answer), rows = std::move(rows)]() mutable {
         answer->value = std::move(rows);
         answer->arrived.set();
       });

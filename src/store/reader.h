@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -19,7 +20,8 @@ class Reader {
     std::size_t queued_bytes;
     Duration time;  // of one question, once it has begun
   };
-  Reader(linux::Loop& loop, Database database, Limits limits);
+  // `damaged` is set when it meets damage.
+  Reader(linux::Loop& loop, Database database, Limits limits, std::atomic<bool>& damaged);
   ~Reader();
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
@@ -39,6 +41,7 @@ class Reader {
   linux::Loop& loop_;
   Database database_;
   const Limits limits_;
+  std::atomic<bool>& damaged_;
   JobQueue<Job> queue_;
   std::thread thread_;
 };

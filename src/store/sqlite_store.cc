@@ -1,5 +1,7 @@
 #include "pons/store/sqlite_store.h"
 
+#include <atomic>
+
 #include <fmt/format.h>
 
 #include "database.h"
@@ -60,13 +62,16 @@ Result<std::vector<Row>> copy_file(Database& database, std::string path) {
 struct SqliteStore::Threads {
   Threads(linux::Loop& loop, const StoreLimits& limits, Database writing, Database reading,
           Database copying)
-      : writer(loop, std::move(writing), limits),
+      : writer(loop, std::move(writing), limits, damaged),
         reader(loop, std::move(reading),
                {.queued = limits.queued,
                 .queued_bytes = limits.queued_bytes,
-                .time = limits.read_time}),
+                .time = limits.read_time},
+               damaged),
         copier(loop, std::move(copying),
-               {.queued = 1, .queued_bytes = limits.queued_bytes, .time = limits.copy_time}) {}
+               {.queued = 1, .queued_bytes = limits.queued_bytes, .time = limits.copy_time},
+               damaged) {}
+  std::atomic<bool> damaged = false;
   Writer writer;
   Reader reader;
   Reader copier;

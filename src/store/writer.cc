@@ -6,10 +6,12 @@
 
 namespace pons::store {
 
-Writer::Writer(linux::Loop& loop, Database database, const StoreLimits& limits)
+Writer::Writer(linux::Loop& loop, Database database, const StoreLimits& limits,
+               std::atomic<bool>& damaged)
     : loop_(loop),
       database_(std::move(database)),
       limits_{.rows = limits.rows, .bytes = limits.row_bytes},
+      damaged_(damaged),
       queue_(limits.queued, limits.queued_bytes),
       thread_([this] { work(); }) {}
 
@@ -39,6 +41,7 @@ void Writer::work() {
 }
 
 Writer::Results Writer::run_all(std::span<const Job> jobs) {
+  notice_damage();
   if (refusal_) return Results(jobs.size(), *refusal_);
   auto results = run_together(jobs);
   notice_damage();
@@ -81,7 +84,8 @@ Result<Writer::Outcomes> Writer::run_statements(const Transaction& transaction) 
 }
 
 void Writer::notice_damage() {
-  if (!database_.is_damaged() || refusal_) return;
+  if (database_.is_damaged()) damaged_ = true;
+  if (!damaged_ || refusal_) return;
   refusal_ = make_error(
       ErrorCode::kIo, "write to store",
       fmt::format("{} is damaged or its disk fails; nothing is written any more. Stop Pons, look "

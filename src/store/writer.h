@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,7 +18,9 @@ namespace pons::store {
 // The one thread that changes the file.
 class Writer {
  public:
-  Writer(linux::Loop& loop, Database database, const StoreLimits& limits);
+  // `damaged`: set by whoever meets damage; nothing is written from then on.
+  Writer(linux::Loop& loop, Database database, const StoreLimits& limits,
+         std::atomic<bool>& damaged);
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
@@ -43,7 +46,8 @@ class Writer {
   linux::Loop& loop_;
   Database database_;
   const RowLimits limits_;
-  std::optional<Error> refusal_;  // from the first sign of damage on
+  std::atomic<bool>& damaged_;
+  std::optional<Error> refusal_;  // once damage was noticed
   JobQueue<Job> queue_;
   std::thread thread_;
 };
