@@ -49,8 +49,7 @@ Task<Result<Directory::Found>> Directory::find(std::string id) {
   co_return known->second;
 }
 
-Task<Result<Directory::Found>> Directory::find_where(
-    std::function<bool(const Access&)> is_meant) {
+Task<Result<Directory::Found>> Directory::find_where(std::function<bool(const Access&)> is_meant) {
   for (const auto& [id, access] : known_)
     if (is_meant(*access)) co_return access;
   CO_TRY(const auto all, co_await provider_.list());

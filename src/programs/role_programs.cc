@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "pons/base/log.h"
+#include "pons/brain/brain.h"
 #include "pons/egress/egress.h"
 #include "pons/front/front.h"
 #include "pons/roles/start.h"
@@ -42,7 +43,7 @@ int run_role_program() {
     case roles::Role::kFront:
       return front::run_front(std::move(*start));
     case roles::Role::kBrain:
-      return run_plain_role(std::move(*start));
+      return brain::run_brain(std::move(*start));
     case roles::Role::kGateway:
       return run_plain_role(std::move(*start));
     case roles::Role::kEgress:

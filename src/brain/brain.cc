@@ -1,0 +1,57 @@
+#include "pons/brain/brain.h"
+
+#include <unistd.h>
+
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "pons/base/log.h"
+#include "pons/supervisor/role_runtime.h"
+#include "routes.h"
+
+namespace pons::brain {
+
+namespace {
+
+// Below the role's own folder, which is its working directory.
+constexpr const char* kStoreFile = "pons.db";
+
+Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
+  CO_TRY_VOID(co_await memory.projects.ensure_default());
+  co_return co_await memory.keys.active();
+}
+
+Task<> prepare_then_stop(Memory& memory, linux::Loop& loop, Result<std::vector<ApiKey>>& keys) {
+  keys = co_await prepare(memory);
+  loop.stop();
+}
+
+Result<int> run(roles::RoleStart start) {
+  const std::string folder = start.confinement.state_dir + "/brain/";
+  const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
+  unlink(kBackupFile);  // of a process that was killed while it made one
+  const SystemClock clock;
+  const auto store = TRY(store::SqliteStore::open(
+      runtime->loop(), {.path = kStoreFile, .shown = folder + kStoreFile}));
+  Memory memory{.store = *store, .clock = clock};
+  Result<std::vector<ApiKey>> keys;
+  runtime->loop().spawn(prepare_then_stop(memory, runtime->loop(), keys));
+  runtime->loop().run();
+  if (!keys) return keys.error();
+  KeyFeed feed(runtime->loop(), *keys);
+  runtime->add_routes(front_routes(memory, feed));
+  runtime->add_routes(operator_routes(memory, feed));
+  return runtime->run();
+}
+
+}  // namespace
+
+int run_brain(roles::RoleStart start) {
+  const auto ended = run(std::move(start));
+  if (ended) return *ended;
+  LOG_ERROR("cannot start", {"error", ended.error()});
+  return 1;
+}
+
+}  // namespace pons::brain

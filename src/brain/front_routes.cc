@@ -1,0 +1,70 @@
+#include <nlohmann/json.hpp>
+
+#include "pons/base/json.h"
+#include "pons/base/text.h"
+#include "pons/http/error_status.h"
+#include "requests.h"
+#include "routes.h"
+
+namespace pons::brain {
+
+namespace {
+
+constexpr Duration kNewsTime = std::chrono::seconds(25);
+
+// Egress dials the brain on behalf of sandboxes: it gets none of this.
+bool refuse_unless_front(http::Exchange& exchange) {
+  const std::string& role = exchange.peer().role;
+  if (role == "front" || role == "operator") return false;
+  exchange.respond(http::error_response(403, "denied", "only the front may ask for this"));
+  return true;
+}
+
+std::string seen_generation(std::string_view query) {
+  constexpr std::string_view kName = "after=";
+  for (const std::string_view pair : split(query, '&'))
+    if (pair.starts_with(kName)) return std::string(pair.substr(kName.size()));
+  return {};
+}
+
+// The head leaves at once, so that whoever waits knows that somebody is there.
+Task<> answer_keys(KeyFeed& feed, http::Exchange& exchange) {
+  if (refuse_unless_front(exchange)) co_return;
+  if (!co_await exchange.start({})) co_return;
+  co_await feed.wait_for_news(seen_generation(exchange.request().query()), exchange,
+                              exchange.loop().now() + kNewsTime);
+  (void)co_await exchange.finish(feed.body());
+}
+
+Task<Result<Json>> keep_records(Memory& memory, http::Exchange& exchange) {
+  CO_TRY(const auto body, co_await exchange.read_whole_body(kRequestBytesMax));
+  CO_TRY(auto records, parse_sandbox_records(body, wall_ms(memory.clock)));
+  const std::size_t count = records.size();
+  CO_TRY(const auto refused, co_await memory.records.keep(std::move(records)));
+  Json list = Json::array();
+  for (const RefusedRecord& record : refused)
+    list.push_back({{"index", record.index}, {"message", record.error.message}});
+  co_return Json{{"stored", count - refused.size()}, {"refused", std::move(list)}};
+}
+
+Task<> answer_records(Memory& memory, http::Exchange& exchange) {
+  if (refuse_unless_front(exchange)) co_return;
+  const auto answer = co_await keep_records(memory, exchange);
+  if (answer)
+    exchange.respond({.body = dump_json(*answer) + "\n"});
+  else
+    exchange.respond(http::error_response(answer.error()));
+}
+
+}  // namespace
+
+std::vector<http::Route> front_routes(Memory& memory, KeyFeed& feed) {
+  return {
+      {"GET", "/keys",
+       [&feed](http::Exchange& e, const http::PathValues&) { return answer_keys(feed, e); }},
+      {"POST", "/sandbox-records",
+       [&memory](http::Exchange& e, const http::PathValues&) { return answer_records(memory, e); }},
+  };
+}
+
+}  // namespace pons::brain

@@ -1,0 +1,65 @@
+#include "key_feed.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "pons/base/id.h"
+#include "pons/base/json.h"
+
+namespace pons::brain {
+
+namespace {
+
+Task<> pass_on(linux::Event& from, linux::Event& to) {
+  co_await from.wait(kNever);
+  to.set();
+}
+
+Task<> pass_on_hang_up(http::Exchange& exchange, linux::Event& to) {
+  if (co_await exchange.wait_for_hang_up(kNever)) to.set();
+}
+
+}  // namespace
+
+KeyFeed::KeyFeed(linux::Loop& loop, const std::vector<ApiKey>& active)
+    : loop_(loop), process_(random_text(12)), changed_(loop) {
+  for (const ApiKey& key : active) keys_.emplace(key.id, key);
+  change();
+}
+
+void KeyFeed::change() {
+  generation_ = fmt::format("{}-{}", process_, ++changes_);
+  changed_.set();
+  changed_.reset();
+}
+
+void KeyFeed::add(const ApiKey& key) {
+  keys_.emplace(key.id, key);
+  change();
+}
+
+void KeyFeed::remove(std::string_view id) {
+  const auto found = keys_.find(id);
+  if (found == keys_.end()) return;
+  keys_.erase(found);
+  change();
+}
+
+std::string KeyFeed::body() const {
+  Json keys = Json::array();
+  for (const auto& [id, key] : keys_)
+    keys.push_back(
+        {{"id", id}, {"project", key.project_id}, {"hash", key.hash}, {"scopes", key.scopes}});
+  return dump_json({{"generation", generation_}, {"keys", std::move(keys)}}) + "\n";
+}
+
+Task<> KeyFeed::wait_for_news(std::string seen, http::Exchange& exchange, TimePoint deadline) {
+  if (seen != generation_) co_return;
+  linux::Event woken(loop_);
+  linux::TaskGroup watching(loop_);
+  watching.spawn(pass_on(changed_, woken));
+  watching.spawn(pass_on_hang_up(exchange, woken));
+  co_await woken.wait(deadline);
+}
+
+}  // namespace pons::brain

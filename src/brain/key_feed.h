@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api_keys.h"
+#include "pons/http/exchange.h"
+#include "pons/linux/loop.h"
+
+namespace pons::brain {
+
+// The keys that are good now, and the word to whoever waits for a change of them. Lives from the
+// store's answers, so that a key is good here only after it is stored, and no longer from the
+// moment when its end is.
+class KeyFeed {
+ public:
+  KeyFeed(linux::Loop& loop, const std::vector<ApiKey>& active);
+
+  void add(const ApiKey& key);
+  void remove(std::string_view id);
+
+  // Names this state of the keys: another process, or another set, has another.
+  const std::string& generation() const { return generation_; }
+  // {"generation": "…", "keys": [{"id", "project", "hash", "scopes"}]}
+  std::string body() const;
+  // Until the generation is another than `seen`, the client leaves, or the deadline passes.
+  Task<> wait_for_news(std::string seen, http::Exchange& exchange, TimePoint deadline);
+
+ private:
+  void change();
+
+  linux::Loop& loop_;
+  std::map<std::string, ApiKey, std::less<>> keys_;
+  std::string process_;
+  std::uint64_t changes_ = 0;
+  std::string generation_;
+  linux::Event changed_;
+};
+
+}  // namespace pons::brain

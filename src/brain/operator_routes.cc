@@ -1,0 +1,118 @@
+#include <nlohmann/json.hpp>
+
+#include "pons/base/id.h"
+#include "pons/base/json.h"
+#include "pons/http/error_status.h"
+#include "pons/supervisor/role_runtime.h"
+#include "requests.h"
+#include "routes.h"
+
+namespace pons::brain {
+
+namespace {
+
+struct Answer {
+  int status = 200;
+  Json body;
+};
+
+struct Context {
+  Memory& memory;
+  KeyFeed& feed;
+};
+
+Json to_json(const Project& project) {
+  return {{"id", project.id}, {"name", project.name}, {"created_unix_ms", project.created_ms}};
+}
+
+Json to_json(const ApiKey& key) {
+  Json json = {
+      {"id", key.id},         {"project", key.project_id},         {"name", key.name},
+      {"scopes", key.scopes}, {"created_unix_ms", key.created_ms}, {"revoked_unix_ms", nullptr}};
+  if (key.revoked_ms) json["revoked_unix_ms"] = *key.revoked_ms;
+  return json;
+}
+
+template <class T>
+Json list_of(const char* name, const std::vector<T>& items) {
+  Json list = Json::array();
+  for (const T& item : items) list.push_back(to_json(item));
+  return {{name, std::move(list)}};
+}
+
+Task<Result<Answer>> list_projects(Context context, http::Exchange&, std::string) {
+  CO_TRY(const auto projects, co_await context.memory.projects.list());
+  co_return Answer{.body = list_of("projects", projects)};
+}
+
+Task<Result<Answer>> create_project(Context context, http::Exchange& exchange, std::string) {
+  CO_TRY(const auto body, co_await exchange.read_whole_body(kRequestBytesMax));
+  CO_TRY(auto name, parse_new_project(body));
+  CO_TRY(const auto project, co_await context.memory.projects.create(std::move(name)));
+  co_return Answer{.status = 201, .body = to_json(project)};
+}
+
+Task<Result<Answer>> list_keys(Context context, http::Exchange&, std::string) {
+  CO_TRY(const auto keys, co_await context.memory.keys.list());
+  co_return Answer{.body = list_of("keys", keys)};
+}
+
+Task<Result<Answer>> create_key(Context context, http::Exchange& exchange, std::string) {
+  CO_TRY(const auto body, co_await exchange.read_whole_body(kRequestBytesMax));
+  CO_TRY(auto request, parse_new_key(body));
+  CO_TRY(const auto project, co_await context.memory.projects.find(std::move(request.project)));
+  CO_TRY(const auto made, co_await context.memory.keys.create(project.id, std::move(request.name),
+                                                              std::move(request.scopes)));
+  context.feed.add(made.key);
+  Json json = to_json(made.key);
+  json["key"] = made.text.reveal();
+  co_return Answer{.status = 201, .body = std::move(json)};
+}
+
+Task<Result<Answer>> revoke_key(Context context, http::Exchange&, std::string id) {
+  // Refused from here on even if the store does not answer: whoever revokes a key must not wait for
+  // a disk to be rid of it.
+  context.feed.remove(id);
+  CO_TRY_VOID(co_await context.memory.keys.revoke(id));
+  co_return Answer{.body = {{"revoked", id}}};
+}
+
+using Work = Task<Result<Answer>> (*)(Context, http::Exchange&, std::string);
+
+Task<> answer(Work work, Context context, http::Exchange& exchange, std::string id) {
+  if (supervisor::refuse_unless_operator(exchange)) co_return;
+  auto done = co_await work(context, exchange, std::move(id));
+  if (done)
+    exchange.respond({.status = done->status, .body = dump_json(done->body) + "\n"});
+  else
+    exchange.respond(http::error_response(done.error()));
+}
+
+Task<> answer_backup_to_operator(Context context, http::Exchange& exchange) {
+  if (supervisor::refuse_unless_operator(exchange)) co_return;
+  co_await answer_backup(context.memory.store, exchange);
+}
+
+}  // namespace
+
+std::vector<http::Route> operator_routes(Memory& memory, KeyFeed& feed) {
+  const Context context{memory, feed};
+  const auto handler = [context](Work work) -> http::RouteHandler {
+    return [context, work](http::Exchange& exchange, const http::PathValues& values) {
+      return answer(work, context, exchange, values.empty() ? "" : std::string(values.front()));
+    };
+  };
+  return {
+      {"GET", "/projects", handler(list_projects)},
+      {"POST", "/projects", handler(create_project)},
+      {"GET", "/api-keys", handler(list_keys)},
+      {"POST", "/api-keys", handler(create_key)},
+      {"DELETE", "/api-keys/{id}", handler(revoke_key)},
+      {"GET", "/backup",
+       [context](http::Exchange& exchange, const http::PathValues&) {
+         return answer_backup_to_operator(context, exchange);
+       }},
+  };
+}
+
+}  // namespace pons::brain

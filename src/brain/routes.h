@@ -1,0 +1,40 @@
+#pragma once
+
+#include <vector>
+
+#include "api_keys.h"
+#include "key_feed.h"
+#include "pons/base/clock.h"
+#include "pons/http/router.h"
+#include "pons/store/sqlite_store.h"
+#include "projects.h"
+#include "sandbox_records.h"
+
+namespace pons::brain {
+
+// What the routes work on; outlives them.
+struct Memory {
+  store::SqliteStore& store;
+  const Clock& clock;
+  Projects projects{store, clock};
+  ApiKeys keys{store, clock};
+  SandboxRecords records{store};
+};
+
+// To the front:
+//   GET  /keys?after=GENERATION   the keys that are good; waits up to 25 s while nothing is new
+//   POST /sandbox-records         [{"op", "id", "project", …}] -> {"stored": N, "refused": […]}
+std::vector<http::Route> front_routes(Memory& memory, KeyFeed& feed);
+
+// To the operator:
+//   GET, POST /projects           POST {"name"}
+//   GET, POST /api-keys           POST {"name", "project", "scopes"} -> with "key", this once
+//   DELETE    /api-keys/{id}      the key is refused from now on
+//   GET       /backup             a copy of the store
+std::vector<http::Route> operator_routes(Memory& memory, KeyFeed& feed);
+
+// Where a copy of the store lies until its name is removed.
+inline constexpr const char* kBackupFile = "backup.db";
+Task<> answer_backup(store::SqliteStore& store, http::Exchange& exchange);
+
+}  // namespace pons::brain

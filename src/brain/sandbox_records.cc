@@ -1,0 +1,44 @@
+#include "sandbox_records.h"
+
+namespace pons::brain {
+
+namespace {
+
+store::Statement statement_of(const SandboxRecord& record) {
+  if (record.what == SandboxRecord::What::kEnd)
+    // One whose making nobody told of is no contradiction: who made it may have died meanwhile.
+    return {.sql =
+                "UPDATE sandboxes SET ended = $1, end_reason = $2 "
+                "WHERE id = $3 AND project_id = $4 AND ended IS NULL",
+            .values = {record.at_ms, record.reason, record.id, record.project_id}};
+  return {.sql =
+              "INSERT INTO sandboxes (id, project_id, template, metadata, created) "
+              "VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO UPDATE SET id = excluded.id "
+              "WHERE sandboxes.project_id = excluded.project_id",
+          .values = {record.id, record.project_id, record.sandbox_template, record.metadata,
+                     record.at_ms},
+          .must_change = 1};
+}
+
+}  // namespace
+
+Task<Result<std::vector<RefusedRecord>>> SandboxRecords::keep(std::vector<SandboxRecord> records) {
+  store::Transaction all;
+  for (const SandboxRecord& record : records) all.push_back(statement_of(record));
+  std::vector<RefusedRecord> refused;
+  auto written = co_await store_.write(std::move(all));
+  if (written) co_return refused;
+  if (written.error().code != ErrorCode::kConflict) co_return written.error();
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    auto alone = co_await store_.write({statement_of(records[i])});
+    if (alone) continue;
+    if (alone.error().code != ErrorCode::kConflict) co_return alone.error();
+    refused.push_back(
+        {.index = i,
+         .error = make_error(ErrorCode::kConflict, "keep sandbox record",
+                             "its project does not exist, or the sandbox is another project's")});
+  }
+  co_return refused;
+}
+
+}  // namespace pons::brain

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pons/base/result.h"
+#include "pons/base/task.h"
+#include "pons/store/store.h"
+
+namespace pons::brain {
+
+// That a sandbox was made, or ended. Telling it twice changes nothing.
+struct SandboxRecord {
+  enum class What : std::uint8_t { kCreate, kEnd };
+  What what = What::kCreate;
+  std::string id;
+  std::string project_id;
+  std::int64_t at_ms = 0;
+  std::string sandbox_template;  // kCreate
+  std::string metadata;          // kCreate: a JSON object as text
+  std::string reason;            // kEnd
+};
+
+struct RefusedRecord {
+  std::size_t index = 0;
+  Error error;
+};
+
+class SandboxRecords {
+ public:
+  explicit SandboxRecords(store::Store& store) : store_(store) {}
+
+  // Keeps them all, in order. Those that contradict the store (an unknown project, another
+  // project's sandbox) are named in the answer, and keep no other from being stored.
+  Task<Result<std::vector<RefusedRecord>>> keep(std::vector<SandboxRecord> records);
+
+ private:
+  store::Store& store_;
+};
+
+}  // namespace pons::brain

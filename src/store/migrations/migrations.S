@@ -1,0 +1,12 @@
+    .section .rodata
+    .global pons_store_migration_0001_begin
+    .global pons_store_migration_0001_end
+    .global pons_store_migration_0002_begin
+    .global pons_store_migration_0002_end
+pons_store_migration_0001_begin:
+    .incbin "0001_projects_and_keys.sql"
+pons_store_migration_0001_end:
+pons_store_migration_0002_begin:
+    .incbin "0002_sandboxes.sql"
+pons_store_migration_0002_end:
+    .section .note.GNU-stack, "", %progbits
