@@ -28,12 +28,12 @@ Task<> prepare_then_stop(Memory& memory, linux::Loop& loop, Result<std::vector<A
 }
 
 Result<int> run(roles::RoleStart start) {
-  const std::string folder = start.confinement.state_dir + "/brain/";
+  const std::string shown = store_path(start.confinement.state_dir);
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
   unlink(kBackupFile);  // of a process that was killed while it made one
   const SystemClock clock;
-  const auto store = TRY(store::SqliteStore::open(
-      runtime->loop(), {.path = kStoreFile, .shown = folder + kStoreFile}));
+  const auto store =
+      TRY(store::SqliteStore::open(runtime->loop(), {.path = kStoreFile, .shown = shown}));
   Memory memory{.store = *store, .clock = clock};
   Result<std::vector<ApiKey>> keys;
   runtime->loop().spawn(prepare_then_stop(memory, runtime->loop(), keys));
@@ -46,6 +46,10 @@ Result<int> run(roles::RoleStart start) {
 }
 
 }  // namespace
+
+std::string store_path(const std::string& state_dir) {
+  return fmt::format("{}/{}/{}", state_dir, roles::name_of(roles::Role::kBrain), kStoreFile);
+}
 
 int run_brain(roles::RoleStart start) {
   const auto ended = run(std::move(start));

@@ -71,6 +71,10 @@ int run(int argc, char** argv) {
   add_vault(app, common, exit_code);
   add_audit(app, common, exit_code);
   add_egress(app, common, exit_code);
+  add_project(app, common, exit_code);
+  add_key(app, common, exit_code);
+  add_backup(app, common, exit_code);
+  add_restore(app, common, exit_code);
   add_version(app, common, exit_code);
   add_sandbox(app, common, exit_code);
   add_completion(app, exit_code);

@@ -21,7 +21,7 @@ namespace pons::cli {
 
 namespace {
 
-constexpr std::size_t kAnswerBytesMax = 1024 * 1024;
+constexpr std::size_t kAnswerBytesMax = 16 * 1024 * 1024;
 
 std::string find_config_file(const Common& common) {
   if (!common.config_file.empty()) return common.config_file;

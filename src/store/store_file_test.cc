@@ -213,5 +213,76 @@ TEST_F(StoreFileTest, DamageMetWhileRunningEndsWritingAndSaysSo) {
   EXPECT_THAT(later.error().message, HasSubstr("nothing is written any more"));
 }
 
+// ---- restoring
+
+class RestoreTest : public StoreFileTest {
+ protected:
+  // A backup with one project; the store itself has three.
+  RestoreTest() : backup_(directory_ + "/backup.db") {
+    make_store(1);
+    std::filesystem::rename(file_, backup_);
+    make_store(3);
+  }
+  Result<std::string> restore() { return restore_store_file(backup_, file_, geteuid()); }
+  std::int64_t projects_of(const std::string& file) {
+    file_ = file;
+    open();
+    return count_projects();
+  }
+  std::string backup_;
+};
+
+TEST_F(RestoreTest, TheBackupTakesThePlaceAndTheFormerStoreIsKept) {
+  const auto kept = restore();
+  ASSERT_TRUE(kept) << kept.error().describe();
+  EXPECT_EQ(projects_of(file_), 1);
+  EXPECT_EQ(projects_of(*kept), 3);
+  EXPECT_EQ(projects_of(backup_), 1);
+}
+
+TEST_F(RestoreTest, TwiceInOneSecondKeepsBoth) {
+  const auto first = restore(), second = restore();
+  ASSERT_TRUE(first && second);
+  EXPECT_NE(*first, *second);
+}
+
+TEST_F(RestoreTest, WhereThereIsNoStoreNothingIsKept) {
+  std::filesystem::remove(file_);
+  const auto kept = restore();
+  ASSERT_TRUE(kept) << kept.error().describe();
+  EXPECT_EQ(*kept, "");
+  EXPECT_EQ(projects_of(file_), 1);
+}
+
+TEST_F(RestoreTest, AJournalStaysWithTheFileItBelongsTo) {
+  // A store that was killed: its last transaction is in the journal only.
+  open();
+  ASSERT_TRUE(write({add_project("in the journal")}));
+  const std::string killed = directory_ + "/killed.db";
+  for (const char* suffix : {"", "-wal"})
+    std::filesystem::copy_file(file_ + suffix, killed + suffix);
+  store_.reset();
+  const auto kept = restore_store_file(backup_, killed, geteuid());
+  ASSERT_TRUE(kept) << kept.error().describe();
+  EXPECT_FALSE(std::filesystem::exists(killed + "-wal"));
+  EXPECT_EQ(projects_of(killed), 1);
+  EXPECT_EQ(projects_of(*kept), 4);
+}
+
+TEST_F(RestoreTest, ABadBackupChangesNothing) {
+  std::filesystem::resize_file(backup_, std::filesystem::file_size(backup_) - 4096);
+  EXPECT_FALSE(restore());
+  EXPECT_EQ(projects_of(file_), 3);
+}
+
+TEST_F(RestoreTest, ALinkThatARoleLeftBehindLeadsNowhere) {
+  const std::string victim = directory_ + "/victim";
+  std::ofstream(victim) << "untouched";
+  std::filesystem::create_symlink(victim, file_ + ".restored");
+  ASSERT_TRUE(restore());
+  EXPECT_EQ(linux::read_file(victim).value_or(""), "untouched");
+  EXPECT_EQ(projects_of(file_), 1);
+}
+
 }  // namespace
 }  // namespace pons::store

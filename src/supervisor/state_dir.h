@@ -17,6 +17,7 @@ class StateDir {
   static Result<StateDir> open(const std::string& path);
 
   const std::string& path() const { return path_; }
+  linux::UniqueFd release_lock() { return std::move(lock_); }
   std::string admin_token_path() const { return path_ + "/admin.token"; }
   // The token that stands in the file, made on the first start.
   Result<Secret> ensure_admin_token() const;

@@ -388,6 +388,10 @@ Task<> Supervisor::answer_down(http::Exchange& exchange) {
 
 }  // namespace
 
+Result<linux::UniqueFd> hold_state_dir(const std::string& state_dir) {
+  return TRY(StateDir::open(state_dir)).release_lock();
+}
+
 std::string control_socket_path(const std::string& state_dir, std::string_view process) {
   return fmt::format("{}/run/{}.sock", state_dir, process);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 
@@ -15,5 +17,10 @@ struct StoreFileInfo {
 // Reads the whole of a store's file that nobody has open, such as a backup, and writes nothing. An
 // error says what is wrong: damaged, another program's, made by a newer one.
 Result<StoreFileInfo> check_store_file(const std::string& path);
+
+// Puts a copy of the backup `from` in the place of the store at `to`, which nobody may have open;
+// it belongs to `owner` then. What was there is kept under another name, which is the answer; empty
+// when there was nothing. A failure leaves the store as it was.
+Result<std::string> restore_store_file(const std::string& from, const std::string& to, uid_t owner);
 
 }  // namespace pons::store

@@ -5,6 +5,7 @@
 
 #include "pons/base/result.h"
 #include "pons/config/config.h"
+#include "pons/linux/fd.h"
 
 namespace pons::supervisor {
 
@@ -15,6 +16,10 @@ namespace pons::supervisor {
 // `for_egress`: what egress is to know and may not read itself, by name.
 Result<void> run_supervisor(const config::Config& config,
                             const std::map<std::string, std::string>& for_egress = {});
+
+// Keeps any Pons from starting on the state directory, which is made if it is missing, for as long
+// as the descriptor is open: for work on its files. The error names the Pons that is running there.
+Result<linux::UniqueFd> hold_state_dir(const std::string& state_dir);
 
 // Where a process of a running Pons listens for its operator: "supervisor" or a role's name.
 std::string control_socket_path(const std::string& state_dir, std::string_view process);
