@@ -36,7 +36,7 @@ POLICY = {
         {"host": "seen.example.net", "inspect": True},
         {"host": "private.example.net"}, {"host": "metadata.example.net"}, {"host": "mapped.example.net"},
         {"host": "this-machine.example.net"}, {"host": "mixed.example.net"}, {"host": "alias.example.net"},
-        {"host": "nowhere.example.net"},
+        {"host": "nowhere.example.net"}, {"host": "reader.example.net", "inspect": True},
     ],
     "credentials": ["GITHUB_TOKEN", "OTHER_KEY", "QUERY_KEY", "PATH_KEY", "BASIC_KEY", "BAD_HOSTS_KEY"],
 }
@@ -121,7 +121,7 @@ class Attacker:
 
     def __init__(self, sandbox):
         self.sandbox = sandbox
-        sandbox.write("/tmp/attack.py", open(f"{HERE}/attack.py", "rb").read())
+        sandbox.write("/tmp/attack.py", read_text(f"{HERE}/attack.py").encode())
         self.lines = sandbox.start("exec python3 -u /tmp/attack.py", seconds=600, input_open=True)
         self.job = next(self.lines)["job"]
         self.buffer = ""
