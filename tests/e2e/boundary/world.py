@@ -232,8 +232,8 @@ class World:
     def forms_of(*values):
         return [forms(value) for value in values]
 
-    def sandbox(self, name, network=None):
-        return self.warden.create(id=name, template="host", network=network or {"environment": "web"})
+    def sandbox(self, name, network=None, **more):
+        return self.warden.create(id=name, template="host", network=network or {"environment": "web"}, **more)
 
     def end(self):
         self.case.doCleanups()
@@ -241,7 +241,7 @@ class World:
     # ---- what was decided
 
     def audit_files(self):
-        return sorted(glob.glob(f"{self.pons.state_dir}/egress/audit/*"))
+        return sorted(glob.glob(f"{self.pons.state_dir}/egress/audit/audit-*.jsonl"))
 
     def events(self):
         """All decisions so far, as `pons audit` prints them."""
