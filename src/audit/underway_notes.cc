@@ -18,8 +18,7 @@ off_t offset_of(std::uint32_t place) {
 
 Result<UnderwayNotes> UnderwayNotes::open(const std::string& directory) {
   UnderwayNotes notes;
-  notes.file_ =
-      TRY(linux::open_file(directory + "/underway", O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+  notes.file_ = TRY(linux::open_file(directory + "/underway", O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   const std::string all = TRY(linux::read_all(notes.file_.get(), kPlaceBytes * kPlacesMax));
   for (std::size_t at = 0; at < all.size(); at += kPlaceBytes) {
     const std::string_view place = std::string_view(all).substr(at, kPlaceBytes);

@@ -11,8 +11,6 @@ namespace pons::egress {
 
 namespace {
 
-// A body of this size is looked at as a whole before anything leaves.
-constexpr std::size_t kSmallBodyBytes = 64 * 1024;
 constexpr std::size_t kUpstreamsMax = 8;  // of one connection to the proxy
 
 constexpr http::ClientLimits kUpstreamLimits{
@@ -156,11 +154,11 @@ std::expected<Origin, Refusal> Relay::origin_of(const http::RequestHead& head) c
 
 Task<std::optional<Refusal>> Relay::prepare_body(Case& request) {
   const http::RequestHead& head = request.exchange.request();
-  auto body = RequestBody::open(request.exchange, request.judged);
+  auto body = RequestBody::open(boundary_, *sandbox_, request.exchange, request.judged);
   if (!body) co_return body.error();
   request.body.emplace(std::move(*body));
   if (head.framing == http::BodyFraming::kNone) co_return std::nullopt;
-  auto small = co_await request.body->take_small(kSmallBodyBytes);
+  auto small = co_await request.body->take_small();
   if (!small) co_return body_refusal(request, small.error());
   http::ClientRequest& out = request.judged.request;
   if (*small) {
