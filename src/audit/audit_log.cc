@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "lines.h"
+#include "underway_notes.h"
 
 namespace pons::audit {
 
@@ -24,6 +25,7 @@ constexpr std::size_t kPathBytesMax = 512;
 constexpr std::size_t kCredentialsMax = 16;
 constexpr std::size_t kLineFrameBytes = 256;  // number, time, kind and hashes, at most
 constexpr std::string_view kManySandboxes = "(many)";
+constexpr std::string_view kRequestId = R"("request_id":")";
 
 std::string field(std::string_view name, std::string_view value) {
   return value.empty() ? std::string() : fmt::format(R"(,"{}":"{}")", name, value);
@@ -79,7 +81,48 @@ Result<void> AuditLog::resume() {
     break;
   }
   if (torn > 0) TRY_VOID(write_event("repaired", field("bytes", torn)));
-  return write_buffer();
+  TRY_VOID(write_buffer());
+  return record_left_underway();
+}
+
+// A process that was killed may have written a decision and not yet erased its note.
+Result<std::string> AuditLog::read_recent() const {
+  std::string text;
+  for (auto file = files_.rbegin(); file != files_.rend() && text.empty(); ++file) {
+    text = TRY(read_log_file(directory_, file->first));
+    if (const auto before = std::next(file); before != files_.rend())
+      text += TRY(read_log_file(directory_, before->first));
+  }
+  return text;
+}
+
+Result<void> AuditLog::record_left_underway() {
+  notes_ = std::make_unique<UnderwayNotes>(TRY(UnderwayNotes::open(directory_)));
+  if (!notes_->left().empty()) {
+    const std::string recent = TRY(read_recent());
+    for (const std::string& note : notes_->left()) {
+      const std::size_t id = note.rfind(kRequestId);
+      if (id != std::string::npos && recent.contains(std::string_view(note).substr(id))) continue;
+      if (!write_event("decision", note)) ++lost_unrecorded_;
+    }
+    TRY_VOID(write_buffer());
+  }
+  return notes_->clear();
+}
+
+AuditLog::Underway AuditLog::begin(Decision decision) {
+  decision.verdict = Verdict::kCut;
+  decision.code = "egress_ended";
+  std::string note = fields_of(decision);
+  if (note.size() >= UnderwayNotes::kPlaceBytes) {
+    decision.credentials.clear();
+    note = fields_of(decision);
+  }
+  auto place = notes_->write(note);
+  if (!place && write_buffer()) place = notes_->write(note);  // what has ended gave up its place
+  if (place) return Underway({.log = this, .number = *place});
+  if (!write_event("begun", note) || !write_buffer()) ++lost_unrecorded_;
+  return {};
 }
 
 Result<std::size_t> AuditLog::cut_torn_line() {
@@ -197,7 +240,8 @@ Result<void> AuditLog::record_lost() {
 
 Result<void> AuditLog::write_event(std::string_view kind, std::string_view fields) {
   // Those that tell what happened to the log itself are few and have no quota.
-  const bool has_quota = kind == "decision" || kind == "suppressed" || kind == "lost";
+  const bool has_quota =
+      kind == "decision" || kind == "begun" || kind == "suppressed" || kind == "lost";
   if (has_quota) TRY_VOID(make_room(fields.size() + kLineFrameBytes));
   const auto time =
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall().time_since_epoch());
@@ -282,6 +326,7 @@ Result<void> AuditLog::write_buffer() {
     size += piece;
     buffer_.erase(0, piece);
   }
+  for (const std::uint32_t place : std::exchange(ended_, {})) notes_->erase(place);
   return {};
 }
 

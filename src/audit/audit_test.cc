@@ -17,6 +17,7 @@
 #include "pons/base/json.h"
 #include "pons/base/text.h"
 #include "pons/linux/fd.h"
+#include "underway_notes.h"
 
 namespace pons::audit {
 namespace {
@@ -311,6 +312,85 @@ TEST_F(AuditTest, AKilledWriterLeavesALogThatGoesOn) {
     fill(1);
     EXPECT_TRUE(intact());
   }
+}
+
+TEST_F(AuditTest, WhatAKilledWriterHadBegunIsInTheLogAsCut) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto log = open();
+    const auto running = log->begin(decision(1));
+    auto unwritten = log->begin(decision(2));
+    (void)log->append(decision(2));
+    unwritten.reset();  // it has ended, and its decision is not with the kernel yet
+    kill(getpid(), SIGKILL);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  open();
+  ASSERT_EQ(events().size(), 2U);
+  for (int i = 0; i < 2; ++i) {
+    const Json event = events().at(static_cast<std::size_t>(i));
+    EXPECT_EQ(event.at("kind"), "decision");
+    EXPECT_EQ(event.at("verdict"), "cut");
+    EXPECT_EQ(event.at("code"), "egress_ended");
+    EXPECT_EQ(event.at("path"), fmt::format("/repos/{}", i + 1));
+    EXPECT_EQ(event.at("credentials"), Json::array({"GITHUB_TOKEN"}));
+  }
+  open();
+  EXPECT_EQ(events().size(), 2U) << "it is said once";
+  EXPECT_TRUE(intact());
+}
+
+TEST_F(AuditTest, WhatIsWrittenAlreadyIsNotWrittenAgain) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto log = open();
+    const auto underway = log->begin(decision(1));
+    (void)log->append(decision(1));
+    (void)log->flush();
+    kill(getpid(), SIGKILL);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  open();
+  ASSERT_EQ(events().size(), 1U);
+  EXPECT_EQ(events().at(0).at("verdict"), "swap");
+}
+
+TEST_F(AuditTest, WhatEndedOrderlyLeavesNoNote) {
+  {
+    const auto log = open({.events_per_second = 1, .events_at_once = 1});
+    for (int i = 0; i < 100; ++i) {
+      const auto underway = log->begin(decision(i));
+      (void)log->append(decision(i));
+    }
+  }
+  open();
+  for (const Json& event : events()) EXPECT_NE(event.value("code", ""), "egress_ended");
+}
+
+TEST_F(AuditTest, WithoutAFreePlaceTheBeginningIsAnEvent) {
+  const auto log = open({.events_per_second = 1'000'000, .events_at_once = 1'000'000});
+  std::vector<AuditLog::Underway> all;
+  for (std::uint32_t i = 0; i < UnderwayNotes::kPlacesMax; ++i)
+    all.push_back(log->begin(decision(1)));
+  EXPECT_TRUE(all.back());
+  EXPECT_EQ(log->counts().written, 0U);
+  EXPECT_FALSE(log->begin(decision(7)));
+  EXPECT_EQ(lines().size(), 1U) << "and it is with the kernel already";
+  EXPECT_EQ(events().at(0).at("kind"), "begun");
+  EXPECT_EQ(events().at(0).at("path"), "/repos/7");
+  all.pop_back();
+  EXPECT_TRUE(log->begin(decision(8)));
+}
+
+TEST_F(AuditTest, NotesThatMeanNothingAreNoHarm) {
+  fill(1);
+  std::ofstream(directory_ + "/underway", std::ios::binary)
+      << std::string(UnderwayNotes::kPlaceBytes, 'x') << "half a no";
+  open();
+  EXPECT_EQ(events().size(), 1U);
+  EXPECT_TRUE(intact());
 }
 
 TEST_F(AuditTest, AtTheQuotaEventsAreCountedAndTheLogSaysSo) {

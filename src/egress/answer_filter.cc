@@ -37,7 +37,7 @@ Error cut() {
 
 }  // namespace
 
-std::expected<AnswerFilter, Refusal> AnswerFilter::open(const Boundary& boundary,
+std::expected<AnswerFilter, Refusal> AnswerFilter::open(Boundary& boundary,
                                                         AttachedSandbox& sandbox,
                                                         const Judged& judged,
                                                         const http::ResponseHead& head) {
@@ -59,6 +59,11 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(const Boundary& boundary
     filter.scrubber_.emplace(filter.secrets_, filter.replacements_);
   }
   if (auto taken = filter.take_fields(head); !taken) return std::unexpected(taken.error());
+  if (filter.decoder_) {
+    auto memory = take_body_memory(boundary, sandbox, filter.decoder_->memory_bytes_max());
+    if (!memory) return std::unexpected(memory.error());
+    filter.memory_ = std::move(*memory);
+  }
   return filter;
 }
 

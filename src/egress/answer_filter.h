@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "body_memory.h"
 #include "judge.h"
 #include "pons/http/head.h"
 #include "pons/scan/content_decoder.h"
@@ -18,9 +19,9 @@ namespace pons::egress {
 // later.
 class AnswerFilter {
  public:
-  // The refusal when the answer comes in a form that cannot be looked into.
-  static std::expected<AnswerFilter, Refusal> open(const Boundary& boundary,
-                                                   AttachedSandbox& sandbox, const Judged& judged,
+  // The refusal when the answer comes in a form that cannot be looked into, or when too many do.
+  static std::expected<AnswerFilter, Refusal> open(Boundary& boundary, AttachedSandbox& sandbox,
+                                                   const Judged& judged,
                                                    const http::ResponseHead& head);
 
   http::Response take_head() { return std::move(head_); }
@@ -47,6 +48,7 @@ class AnswerFilter {
   bool rewritable_ = true;
   mutable bool scrubbed_field_ = false;
   std::optional<scan::Scrubber> scrubber_;
+  BodyMemory memory_;  // for the decoder
   std::optional<scan::ContentDecoder> decoder_;
   http::Response head_;
   std::string open_tail_;  // delivered in messages, and may yet turn out to begin a secret

@@ -61,6 +61,7 @@ class AttachedSandbox {
   std::shared_ptr<const Policy> policy;
   SyntheticAddresses names;
   Traffic traffic;
+  std::uint64_t body_memory = 0;  // bytes, see body_memory.h
   linux::UniqueFd listener;
   linux::UniqueFd resolver;
 

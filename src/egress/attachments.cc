@@ -10,6 +10,7 @@
 #include <ranges>
 
 #include "flow.h"
+#include "flow_share.h"
 #include "names_service.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
@@ -20,7 +21,6 @@ namespace pons::egress {
 
 namespace {
 
-constexpr std::size_t kFlowsMax = 8'000;           // of all sandboxes: each holds two descriptors
 constexpr std::size_t kRecordBytesMax = 16 << 20;  // all that a request may bring, escaped
 constexpr std::string_view kEnvironments = "environments";
 
@@ -286,8 +286,8 @@ Task<> Attachments::accept_flows(AttachedSandbox& sandbox) {
   auto watch = linux::Watch::create(boundary_.loop, sandbox.listener.get());
   if (!watch) co_return;
   for (int accepted = 0;;) {
-    if (sandbox.traffic.connections >= sandbox.policy->limits().connections ||
-        boundary_.flows >= kFlowsMax) {
+    if (sandbox.traffic.connections >=
+        flow_share(boundary_.flows, sandbox.policy->limits().connections)) {
       room_.reset();
       co_await room_.wait(boundary_.loop.now() + std::chrono::seconds(1));
       continue;

@@ -55,7 +55,8 @@ struct Boundary {
   // The roles behind gateway.pons.internal and tools.pons.internal.
   int gateway_channel = -1;
   int tools_channel = -1;
-  std::uint64_t flows = 0;  // open now
+  std::uint64_t flows = 0;        // open now
+  std::uint64_t body_memory = 0;  // bytes, see body_memory.h
 };
 
 }  // namespace pons::egress

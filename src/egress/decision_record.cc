@@ -5,12 +5,27 @@
 
 namespace pons::egress {
 
-void record_decision(Boundary& boundary, AttachedSandbox& sandbox, audit::Decision decision) {
+namespace {
+
+audit::Decision discreet(const Boundary& boundary, AttachedSandbox& sandbox,
+                         audit::Decision decision) {
   for (std::string* text : {&decision.method, &decision.host, &decision.path})
     *text = for_the_record(boundary, sandbox, *text);
   decision.sandbox = sandbox.id;
+  return decision;
+}
+
+}  // namespace
+
+void record_decision(Boundary& boundary, AttachedSandbox& sandbox, audit::Decision decision) {
+  decision = discreet(boundary, sandbox, std::move(decision));
   if (const auto recorded = boundary.audit.append(decision); !recorded)
     LOG_ERROR("a decision is not in the audit log", {"error", recorded.error()});
+}
+
+audit::AuditLog::Underway record_beginning(Boundary& boundary, AttachedSandbox& sandbox,
+                                           audit::Decision decision) {
+  return boundary.audit.begin(discreet(boundary, sandbox, std::move(decision)));
 }
 
 }  // namespace pons::egress

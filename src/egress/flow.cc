@@ -310,6 +310,7 @@ Task<> Flow::pass_through(Origin origin, std::string_view protocol) {
   if (!outside || !inside) co_return;
   // Before the first byte: whatever ends this later, the decision is known.
   record(origin, audit::Verdict::kAllow, protocol, "", "");
+  (void)boundary_.audit.write_buffer();  // a failure is told by the next flush
   co_await splice(
       boundary_.loop, **inside, **outside,
       [&](std::size_t bytes) { return sandbox_->spend(bytes); }, kIdleTime);

@@ -56,6 +56,20 @@ bool names_origin(std::string_view host, const Origin& origin) {
   return destination && *destination == origin.host;
 }
 
+// A whole address as the target must be of the connection's own kind: one reader goes by the
+// scheme, another one by the line.
+bool has_scheme_of(const Origin& origin, std::string_view target) {
+  if (target.starts_with('/')) return true;
+  const std::string_view scheme = origin.tls ? "https://" : "http://";
+  return equal_ignoring_case(target.substr(0, scheme.size()), scheme);
+}
+
+// Others are tokens, too, and every server that was tried refuses them.
+bool is_plain_method(std::string_view method) {
+  return std::ranges::all_of(method,
+                             [](char c) { return (c >= 'A' && c <= 'Z') || c == '-' || c == '_'; });
+}
+
 // A field that asks to drop another one could take out what a rule relies on.
 bool names_known_hops(std::string_view connection) {
   constexpr std::array kKnown = {"close",          "keep-alive",       "upgrade", "te",
@@ -94,6 +108,9 @@ class RequestJudge {
                     "connect to the host that the request is for");
     if (head_.target.empty() || head_.path().empty() || head_.path().front() != '/')
       return malformed("the target is not a path");
+    if (!has_scheme_of(origin_, head_.target))
+      return malformed("the target's scheme is not the connection's");
+    if (!is_plain_method(head_.method)) return malformed("the method is not written in capitals");
     for (const char* method : {"CONNECT", "TRACE", "TRACK"})
       if (head_.method == method)
         return refuse("method_not_allowed", "this method is never allowed", "use another one");
@@ -107,7 +124,7 @@ class RequestJudge {
     const Policy& policy = *sandbox_.policy;
     if (sandbox_.has_spent_all()) return budget_spent();
     std::string target(head_.path());
-    if (!head_.query().empty()) target.append("?").append(head_.query());
+    if (head_.target.contains('?')) target.append("?").append(head_.query());
     const Decision decision =
         policy.judge_request(origin_.host, origin_.port, head_.method, target);
     if (!decision.allowed()) return refusal_of(decision, origin_);

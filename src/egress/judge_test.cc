@@ -64,6 +64,21 @@ TEST_F(JudgeTest, StubInAnUndeclaredPlaceIsRefused) {
   EXPECT_EQ(code(get("/", "X-Forwarded-For: " + stub())), "undeclared_position");
 }
 
+TEST_F(JudgeTest, AWholeAddressHasTheSchemeOfItsConnection) {
+  EXPECT_EQ(code(get("http://api.test.example/")), "malformed_request");
+  EXPECT_EQ(code(get("https://api.test.example/"), origin("api.test.example", 80, false)),
+            "malformed_request");
+  EXPECT_EQ(code(get("HTTP://api.test.example/"), origin("api.test.example", 80, false)), "");
+}
+
+TEST_F(JudgeTest, AMethodIsWrittenInCapitals) {
+  for (const char* method : {"get", "aGET", "G3T", "GET."})
+    EXPECT_EQ(code(fmt::format("{} / HTTP/1.1\r\nHost: api.test.example", method)),
+              "malformed_request")
+        << method;
+  EXPECT_EQ(code("M-SEARCH / HTTP/1.1\r\nHost: api.test.example"), "");
+}
+
 TEST_F(JudgeTest, TheSecretItselfIsRefusedEvenTowardItsHost) {
   EXPECT_EQ(code(get("/", bearer(kSecret))), "secret_in_request");
   EXPECT_EQ(
@@ -103,9 +118,9 @@ TEST_F(JudgeTest, TwoCredentialsMayStandInOneTarget) {
 }
 
 TEST_F(JudgeTest, TheTargetIsForwardedAsItWasWithoutStubs) {
-  for (const char* target : {"/", "/a/b?", "/a?&&x=1&", "/a?x", "/a?x=1&x=1"})
-    EXPECT_EQ(judge(get(target))->request.target,
-              std::string_view(target) == "/a/b?" ? "/a/b" : target);
+  for (const char* target : {"/", "/a/b?", "/a?&&x=1&", "/a?x", "/a?x=1&x=1", "/a??", "/a%20b?%20"})
+    EXPECT_EQ(judge(get(target))->request.target, target);
+  EXPECT_EQ(judge(get("https://api.test.example/a?"))->request.target, "/a?");
 }
 
 TEST_F(JudgeTest, AnotherHostThanTheConnectionsIsRefused) {

@@ -11,8 +11,6 @@ namespace pons::egress {
 
 namespace {
 
-// A body of this size is looked at as a whole before anything leaves.
-constexpr std::size_t kSmallBodyBytes = 64 * 1024;
 constexpr std::size_t kUpstreamsMax = 8;  // of one connection to the proxy
 
 constexpr http::ClientLimits kUpstreamLimits{
@@ -156,11 +154,11 @@ std::expected<Origin, Refusal> Relay::origin_of(const http::RequestHead& head) c
 
 Task<std::optional<Refusal>> Relay::prepare_body(Case& request) {
   const http::RequestHead& head = request.exchange.request();
-  auto body = RequestBody::open(request.exchange, request.judged);
+  auto body = RequestBody::open(boundary_, *sandbox_, request.exchange, request.judged);
   if (!body) co_return body.error();
   request.body.emplace(std::move(*body));
   if (head.framing == http::BodyFraming::kNone) co_return std::nullopt;
-  auto small = co_await request.body->take_small(kSmallBodyBytes);
+  auto small = co_await request.body->take_small();
   if (!small) co_return body_refusal(request, small.error());
   http::ClientRequest& out = request.judged.request;
   if (*small) {
@@ -218,6 +216,7 @@ Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
   const auto link = co_await link_to(upstream);
   if (!link) co_return link.error();
   if (!holds()) co_return changed();
+  request.underway = record_beginning(boundary_, *sandbox_, describe(request));
   auto answer = co_await (*link)->send(std::move(request.judged.request));
   // Judged under rules that are no more: the answer is not delivered under new ones.
   if (answer && !holds()) co_return changed();
@@ -333,24 +332,30 @@ Task<std::expected<std::shared_ptr<http::UpstreamLink>, Refusal>> Relay::link_to
   co_return upstream.link;
 }
 
+audit::Decision Relay::describe(const Case& request) const {
+  const http::RequestHead& head = request.exchange.request();
+  return {.sandbox = {},
+          .session = {},
+          .code = {},
+          .rule = request.judged.rule,
+          .method = std::string(head.method),
+          .host = to_text(request.origin.host),
+          .port = request.origin.port,
+          .protocol = version_ == Version::kHttp2 ? "h2" : "http/1.1",
+          .path = std::string(head.path()),
+          .credentials = request.judged.credentials,
+          .bytes_in = request.body ? request.body->bytes() : 0,
+          .bytes_out = request.bytes_back,
+          .request_id = request.id};
+}
+
 void Relay::record(const Case& request, audit::Verdict verdict, std::string_view code,
                    std::string_view rule) {
-  const http::RequestHead& head = request.exchange.request();
-  record_decision(boundary_, *sandbox_,
-                  {.verdict = verdict,
-                   .sandbox = {},
-                   .session = {},
-                   .code = std::string(code),
-                   .rule = std::string(rule),
-                   .method = std::string(head.method),
-                   .host = to_text(request.origin.host),
-                   .port = request.origin.port,
-                   .protocol = version_ == Version::kHttp2 ? "h2" : "http/1.1",
-                   .path = std::string(head.path()),
-                   .credentials = request.judged.credentials,
-                   .bytes_in = request.body ? request.body->bytes() : 0,
-                   .bytes_out = request.bytes_back,
-                   .request_id = request.id});
+  audit::Decision decision = describe(request);
+  decision.verdict = verdict;
+  decision.code = code;
+  decision.rule = rule;
+  record_decision(boundary_, *sandbox_, std::move(decision));
 }
 
 }  // namespace pons::egress

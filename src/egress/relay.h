@@ -56,6 +56,7 @@ class Relay {
   static std::string host_field(const Origin& origin);
   Refusal body_refusal(const Case& request, const Error& error) const;
   bool still_holds(std::uint64_t policy_generation, const Judged& judged) const;
+  audit::Decision describe(const Case& request) const;
   void record(const Case& request, audit::Verdict verdict, std::string_view code,
               std::string_view rule);
 

@@ -18,6 +18,7 @@ struct Relay::Case {
   bool scrubbed = false;
   bool over_budget = false;  // its body, on the way
   std::uint64_t bytes_back = 0;
+  audit::AuditLog::Underway underway;  // once something may have left
 };
 
 }  // namespace pons::egress

@@ -16,20 +16,26 @@ RequestBody::RequestBody(http::Exchange& exchange, scan::NeedleSets forbidden)
   if (!forbidden_.empty() && has_body) scanner_.emplace(forbidden_);
 }
 
-std::expected<RequestBody, Refusal> RequestBody::open(http::Exchange& exchange,
+std::expected<RequestBody, Refusal> RequestBody::open(Boundary& boundary, AttachedSandbox& sandbox,
+                                                      http::Exchange& exchange,
                                                       const Judged& judged) {
   RequestBody body(exchange, judged.forbidden);
+  if (exchange.request().framing == http::BodyFraming::kNone) return body;
   std::string codings;
   for (const http::Field& field : exchange.request().fields)
     if (equal_ignoring_case(field.name, "content-encoding"))
       codings.append(codings.empty() ? "" : ",").append(field.value);
-  if (codings.empty() || body.forbidden_.empty()) return body;
+  if (body.forbidden_.empty()) codings.clear();
   auto decoder = scan::ContentDecoder::create(codings);
   if (!decoder)
     return std::unexpected(Refusal{.code = "undecodable_body",
                                    .reason = "the body's Content-Encoding cannot be looked into",
                                    .hint = "send it as gzip, deflate, br, zstd or without coding",
                                    .rule = {}});
+  auto memory = take_body_memory(boundary, sandbox, kSmallBytes + decoder->memory_bytes_max());
+  if (!memory) return std::unexpected(memory.error());
+  body.memory_ = std::move(*memory);
+  if (codings.empty()) return body;
   body.decoder_.emplace(std::move(*decoder));
   body.decoded_scanner_.emplace(body.forbidden_);
   return body;
@@ -76,12 +82,12 @@ Task<Result<std::string_view>> RequestBody::next() {
   co_return piece;
 }
 
-Task<Result<std::optional<std::string>>> RequestBody::take_small(std::size_t bytes_max) {
+Task<Result<std::optional<std::string>>> RequestBody::take_small() {
   std::string all;
   while (!ended_) {
     CO_TRY(const std::string_view piece, co_await next());
     all += piece;
-    if (all.size() > bytes_max) {
+    if (all.size() > kSmallBytes) {
       taken_ = std::move(all);
       co_return std::nullopt;
     }

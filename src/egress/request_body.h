@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "body_memory.h"
 #include "judge.h"
 #include "pons/scan/content_decoder.h"
 #include "pons/scan/scanner.h"
@@ -14,14 +15,19 @@ namespace pons::egress {
 // must not leave is not handed on.
 class RequestBody {
  public:
-  // The refusal when the body comes in a coding that cannot be looked into.
-  static std::expected<RequestBody, Refusal> open(http::Exchange& exchange, const Judged& judged);
+  // A body of this size is looked at as a whole before anything leaves.
+  static constexpr std::size_t kSmallBytes = 64 * 1024;
+
+  // The refusal when the body comes in a coding that cannot be looked into, or when too many are on
+  // their way.
+  static std::expected<RequestBody, Refusal> open(Boundary& boundary, AttachedSandbox& sandbox,
+                                                  http::Exchange& exchange, const Judged& judged);
 
   // As http::BodySource. An error with finding() set means that the request must end here.
   Task<Result<std::string_view>> next();
-  // Takes the whole body if it has at most `bytes_max`: then a refusal comes before the first byte
-  // leaves. Nothing when there is more.
-  Task<Result<std::optional<std::string>>> take_small(std::size_t bytes_max);
+  // Takes the whole body if it is a small one: then a refusal comes before the first byte leaves.
+  // Nothing when there is more.
+  Task<Result<std::optional<std::string>>> take_small();
 
   const std::optional<scan::Finding>& finding() const { return finding_; }
   bool is_undecodable() const { return undecodable_; }
@@ -33,6 +39,7 @@ class RequestBody {
   Result<void> look_at_end();
 
   http::Exchange* exchange_;
+  BodyMemory memory_;  // for what follows
   scan::NeedleSets forbidden_;
   std::optional<scan::Scanner> scanner_;
   std::optional<scan::ContentDecoder> decoder_;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "decision_record.h"
 #include "pons/base/text.h"
 #include "pons/scan/scanner.h"
 #include "relay_case.h"
@@ -90,6 +91,7 @@ Task<std::optional<Refusal>> Relay::carry_websocket(Case& request, Upstream& ups
   if (const auto offered = head.find("sec-websocket-protocol"))
     fields.emplace_back("Sec-WebSocket-Protocol", *offered);
   http::Client client(boundary_.loop, connector_to(upstream), host_field(request.origin));
+  request.underway = record_beginning(boundary_, *sandbox_, describe(request));
   auto outside = co_await client.open_websocket(request.judged.request.target, std::move(fields));
   if (!outside) {
     if (upstream.refusal) co_return *upstream.refusal;

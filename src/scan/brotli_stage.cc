@@ -34,6 +34,8 @@ class BrotliStage final : public ContentDecoder::Stage {
   }
 
   bool is_complete() const override { return BrotliDecoderIsFinished(state_) != 0; }
+  // The largest window (larger ones must be asked for, which nobody does), and tables.
+  std::size_t memory_bytes_max() const override { return (16U << 20) + (1U << 20); }
 
  private:
   BrotliDecoderState* state_;

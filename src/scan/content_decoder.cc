@@ -57,6 +57,12 @@ Result<ContentDecoder> ContentDecoder::create(std::string_view codings) {
   return decoder;
 }
 
+std::size_t ContentDecoder::memory_bytes_max() const {
+  std::size_t bytes = 0;
+  for (const auto& stage : stages_) bytes += stage->memory_bytes_max();
+  return bytes;
+}
+
 Result<> ContentDecoder::feed(std::string_view piece, const Sink& sink) {
   if (has_failed_)
     return make_error(ErrorCode::kInvalid, kStep, "the body failed to decode before");

@@ -23,6 +23,7 @@ class ContentDecoder::Stage {
   virtual Result<> feed(std::string_view piece, const Sink& sink) = 0;
   // Whether the input may end here.
   virtual bool is_complete() const = 0;
+  virtual std::size_t memory_bytes_max() const = 0;
 
   std::uint64_t bytes_out = 0;
 

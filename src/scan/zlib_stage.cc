@@ -30,6 +30,7 @@ class ZlibStage final : public ContentDecoder::Stage {
   }
 
   bool is_complete() const override { return is_at_end_; }
+  std::size_t memory_bytes_max() const override { return 64U << 10; }
 
  private:
   void begin(int window_bits) {

@@ -33,6 +33,8 @@ class ZstdStage final : public ContentDecoder::Stage {
   }
 
   bool is_complete() const override { return is_at_end_; }
+  // The window, a block on either side, and tables.
+  std::size_t memory_bytes_max() const override { return (1U << kWindowLogMax) + (512U << 10); }
 
  private:
   ZSTD_DStream* stream_;

@@ -93,13 +93,15 @@ def find_program(name, package):
     return path
 
 
-def exchange(port, data):
+def exchange(port, data, half_close=False):
     """Sends the bytes, reads until the server closes, and returns our port and what was answered."""
     answer = b""
     with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_SECONDS) as connection:
         own_port = connection.getsockname()[1]
         try:
             connection.sendall(data)
+            if half_close:
+                connection.shutdown(socket.SHUT_WR)
             while part := connection.recv(65536):
                 answer += part
         except ConnectionError:
@@ -138,8 +140,9 @@ class Node:
 
 
 class Nginx:
-    def __init__(self, directory):
+    def __init__(self, directory, config=NGINX_CONFIG):
         self.directory = directory
+        self.config = config
         for _ in range(3):  # somebody else may take the free port first
             if self._start():
                 return
@@ -150,7 +153,7 @@ class Nginx:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         config = self.directory / "nginx.conf"
-        config.write_text(NGINX_CONFIG.format(dir=self.directory, port=self.port))
+        config.write_text(self.config.format(dir=self.directory, port=self.port))
         program = [find_program("nginx", "nginx-light"), "-p", str(self.directory)]
         self.process = subprocess.Popen(program + ["-e", str(self.directory / "error.log"), "-c", str(config)])
         give_up = time.monotonic() + DEADLINE_SECONDS

@@ -21,6 +21,9 @@ import time
 import urllib.parse
 import zlib
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../differential"))
+from recorder import Recorder  # noqa: E402
+
 HOSTS = {
     "api.github.com": "140.82.112.5",
     "github.com": "140.82.112.3",
@@ -43,6 +46,7 @@ HOSTS = {
     "this-machine.example.net": "198.41.0.1",
     "mixed.example.net": "93.184.216.34 10.1.2.3",
     "nowhere.example.net": "93.184.216.99",
+    "reader.example.net": "93.184.216.50",  # answers with what it read: tests/differential/recorder.py
 }
 ALIASES = {"alias.example.net": "attacker.example.org"}
 NAME_SERVER = "9.9.9.9"
@@ -170,6 +174,8 @@ class Conversation:
             self.stream = self.raw if self.port == 80 else self.start_tls()
             if self.port == 9000:
                 return self.echo_bytes()
+            if self.address == HOSTS["reader.example.net"]:
+                return Recorder(self.stream).run()
             while self.serve_one():
                 pass
         except (OSError, ValueError, IndexError):

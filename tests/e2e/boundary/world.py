@@ -36,7 +36,7 @@ POLICY = {
         {"host": "seen.example.net", "inspect": True},
         {"host": "private.example.net"}, {"host": "metadata.example.net"}, {"host": "mapped.example.net"},
         {"host": "this-machine.example.net"}, {"host": "mixed.example.net"}, {"host": "alias.example.net"},
-        {"host": "nowhere.example.net"},
+        {"host": "nowhere.example.net"}, {"host": "reader.example.net", "inspect": True},
     ],
     "credentials": ["GITHUB_TOKEN", "OTHER_KEY", "QUERY_KEY", "PATH_KEY", "BASIC_KEY", "BAD_HOSTS_KEY"],
 }
@@ -121,7 +121,7 @@ class Attacker:
 
     def __init__(self, sandbox):
         self.sandbox = sandbox
-        sandbox.write("/tmp/attack.py", open(f"{HERE}/attack.py", "rb").read())
+        sandbox.write("/tmp/attack.py", read_text(f"{HERE}/attack.py").encode())
         self.lines = sandbox.start("exec python3 -u /tmp/attack.py", seconds=600, input_open=True)
         self.job = next(self.lines)["job"]
         self.buffer = ""
@@ -232,8 +232,8 @@ class World:
     def forms_of(*values):
         return [forms(value) for value in values]
 
-    def sandbox(self, name, network=None):
-        return self.warden.create(id=name, template="host", network=network or {"environment": "web"})
+    def sandbox(self, name, network=None, **more):
+        return self.warden.create(id=name, template="host", network=network or {"environment": "web"}, **more)
 
     def end(self):
         self.case.doCleanups()
@@ -241,7 +241,7 @@ class World:
     # ---- what was decided
 
     def audit_files(self):
-        return sorted(glob.glob(f"{self.pons.state_dir}/egress/audit/*"))
+        return sorted(glob.glob(f"{self.pons.state_dir}/egress/audit/audit-*.jsonl"))
 
     def events(self):
         """All decisions so far, as `pons audit` prints them."""

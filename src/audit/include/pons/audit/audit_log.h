@@ -6,10 +6,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "pons/audit/decision.h"
 #include "pons/base/clock.h"
 #include "pons/base/result.h"
+#include "pons/base/unique_handle.h"
 #include "pons/linux/fd.h"
 
 // Decisions as JSON lines, each with the hash of the one before and its own (SHA-256), so that a
@@ -46,6 +48,8 @@ struct Counts {
   std::uint64_t lost = 0;        // the disk or the quota was full
 };
 
+class UnderwayNotes;
+
 // One process writes a directory. Nothing blocks for long: flush() writes what append() gathered.
 class AuditLog {
  public:
@@ -62,6 +66,25 @@ class AuditLog {
   Result<void> append(const Decision& decision);
   // Call at least every 100 ms while there are events.
   Result<void> flush();
+  // Hands what append() gathered to the kernel at once.
+  Result<void> write_buffer();
+
+  // Something that was let through and has not ended. While it lives, and until what was appended
+  // by then is written, a note of it is with the kernel: when this process is killed, the log of
+  // the next one says that it was cut. Does not outlive the log.
+  struct Place {
+    AuditLog* log = nullptr;
+    std::uint32_t number = 0;
+    bool operator==(const Place&) const = default;
+  };
+  struct UnderwayTraits {
+    using Value = Place;
+    static Place empty() { return {}; }
+    static void close(Place place) noexcept { place.log->ended_.push_back(place.number); }
+  };
+  using Underway = UniqueHandle<UnderwayTraits>;
+  // Before the first byte leaves. What finds no place for its note is an event right now ("begun").
+  [[nodiscard]] Underway begin(Decision decision);
 
   const Head& head() const { return head_; }
   const Counts& counts() const { return counts_; }
@@ -77,7 +100,8 @@ class AuditLog {
   AuditLog(std::string directory, const Clock& clock, AuditOptions options);
   Result<void> resume();
   Result<std::size_t> cut_torn_line();
-  Result<void> write_buffer();
+  Result<void> record_left_underway();
+  Result<std::string> read_recent() const;
   Result<void> write_event(std::string_view kind, std::string_view fields);
   Result<void> record_suppressed(const std::string& sandbox, Allowance& allowance);
   Result<void> record_lost();
@@ -100,6 +124,8 @@ class AuditLog {
   linux::UniqueFd file_;
   std::string buffer_;
   std::map<std::string, Allowance> allowances_;
+  std::unique_ptr<UnderwayNotes> notes_;
+  std::vector<std::uint32_t> ended_;  // places of notes whose decisions are in the buffer
 };
 
 }  // namespace pons::audit

@@ -40,6 +40,8 @@ class ContentDecoder {
   Result<> finish();
 
   bool is_identity() const { return stages_.empty(); }
+  // What it may come to take in memory, whatever it is fed.
+  std::size_t memory_bytes_max() const;
 
   class Stage;  // private to this folder
 
