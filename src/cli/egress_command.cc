@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "egress_requests.h"
 #include "help.h"
 #include "pons/base/text.h"
 #include "pons/linux/fd.h"
@@ -142,6 +143,8 @@ void add_egress(CLI::App& app, Common& common, int& exit_code) {
       "Sandboxes of an environment that has changed are under the new one at once. If one of them "
       "cannot be used,\nall stay as they were.",
       reload);
+
+  add_egress_requests(*group, common, exit_code);
 }
 
 }  // namespace pons::cli

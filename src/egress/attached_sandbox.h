@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "boundary.h"
+#include "pons/egress/minute_budget.h"
 #include "pons/egress/policy.h"
 #include "pons/egress/synthetic_addresses.h"
 #include "pons/linux/fd.h"
@@ -61,6 +62,7 @@ class AttachedSandbox {
   std::shared_ptr<const Policy> policy;
   SyntheticAddresses names;
   Traffic traffic;
+  MinuteBudget asks;  // for access
   linux::UniqueFd listener;
   linux::UniqueFd resolver;
 

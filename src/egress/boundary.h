@@ -40,6 +40,8 @@ class VaultNeedles {
   Owners owners_ = std::make_shared<const std::vector<Owner>>();
 };
 
+class AccessRequests;
+
 // What all sandboxes' traffic has in common.
 struct Boundary {
   linux::Loop& loop;
@@ -47,15 +49,14 @@ struct Boundary {
   vault::Vault& vault;
   VaultNeedles& secrets;
   audit::AuditLog& audit;
+  AccessRequests& access;
   Resolver& resolver;
   LeafCache& leaves;
   std::shared_ptr<http::TlsContext> server_tls;
   std::shared_ptr<http::TlsContext> client_tls;
   std::shared_ptr<http::TlsSessions> sessions;
-  // The roles behind gateway.pons.internal and tools.pons.internal.
-  int gateway_channel = -1;
-  int tools_channel = -1;
-  std::uint64_t flows = 0;  // open now
+  int gateway_channel = -1;  // to the role behind gateway.pons.internal
+  std::uint64_t flows = 0;   // open now
 };
 
 }  // namespace pons::egress
