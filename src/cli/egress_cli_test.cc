@@ -48,6 +48,16 @@ TEST_F(EgressCliTest, ARequestIsClosedByItsId) {
   EXPECT_EQ(asked_, "");
 }
 
+TEST_F(EgressCliTest, MetricsArePrintedAsTheyAre) {
+  const std::string text = "# TYPE a counter\na{verdict=\"block\"} 1\n";
+  EXPECT_EQ(egress(text, {"metrics"}).out, text);
+  EXPECT_EQ(asked_, "GET /metrics");
+  EXPECT_THAT(egress("a \x1b[2J\n", {"metrics"}).out, Not(HasSubstr("\x1b")));
+  const Outcome refused = egress(R"({"error":{"message":"not now"}})", {"metrics"}, 503);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("not now"));
+}
+
 TEST_F(EgressCliTest, AHostileAnswerIsNotObeyed) {
   for (const char* body : {"[]", "{}", "not json", R"({"requests":7})", R"({"requests":[{}]})"})
     EXPECT_EQ(egress(body, {"requests"}).exit_code, 1) << body;

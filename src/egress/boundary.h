@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "metrics.h"
 #include "pons/audit/audit_log.h"
 #include "pons/base/clock.h"
 #include "pons/egress/leaf_cache.h"
@@ -57,6 +58,7 @@ struct Boundary {
   std::shared_ptr<http::TlsSessions> sessions;
   int gateway_channel = -1;  // to the role behind gateway.pons.internal
   std::uint64_t flows = 0;   // open now
+  Metrics metrics{};
 };
 
 }  // namespace pons::egress
