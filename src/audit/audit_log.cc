@@ -215,6 +215,15 @@ Result<void> AuditLog::append(const Decision& decision) {
   return written;
 }
 
+Result<void> AuditLog::append(const AccessEvent& event) {
+  return write_event("access_request",
+                     field("status", plain_text(event.status, kIdBytesMax)) +
+                         field("sandbox", plain_text(event.sandbox, kIdBytesMax)) +
+                         field("host", cleaned(event.host, kHostBytesMax)) +
+                         field("port", event.port) +
+                         field("request_id", plain_text(event.request_id, kIdBytesMax)));
+}
+
 Result<void> AuditLog::record_suppressed(const std::string& sandbox, Allowance& allowance) {
   std::string by_verdict;
   for (std::size_t i = 0; i < kVerdicts; ++i)
@@ -241,7 +250,8 @@ Result<void> AuditLog::record_lost() {
 Result<void> AuditLog::write_event(std::string_view kind, std::string_view fields) {
   // Those that tell what happened to the log itself are few and have no quota.
   const bool has_quota =
-      kind == "decision" || kind == "begun" || kind == "suppressed" || kind == "lost";
+      kind == "decision" || kind == "begun" || kind == "access_request" || kind == "suppressed" ||
+      kind == "lost";
   if (has_quota) TRY_VOID(make_room(fields.size() + kLineFrameBytes));
   const auto time =
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall().time_since_epoch());

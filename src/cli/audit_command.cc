@@ -73,8 +73,8 @@ void print_event(std::string_view line, const Common& common) {
       std::chrono::milliseconds(event->value("time_unix_ms", std::int64_t{0})));
   const std::string verdict = text_of(*event, "verdict");
   std::string rest;
-  for (const char* key : {"code", "sandbox", "method", "host", "path", "credentials", "suppressed",
-                          "by_verdict", "lost", "file", "bytes"})
+  for (const char* key : {"status", "code", "sandbox", "method", "host", "path", "credentials",
+                          "suppressed", "by_verdict", "lost", "file", "bytes"})
     if (const std::string value = text_of(*event, key); !value.empty())
       rest += fmt::format(" {}={}", key, value);
   fmt::print("{:%F %T}Z {:>6} {}{}\n", fmt::gmtime(std::chrono::system_clock::to_time_t(time)),

@@ -31,23 +31,24 @@ std::string find_config_file(const Common& common) {
 }
 
 // What our own processes send with a refusal, or whatever came instead.
-std::string refusal_text(const Json& answer, const std::string& body) {
+std::string refusal_text(const std::string& body) {
+  const auto answer = parse_json(body);
   try {
-    return answer.at("error").at("message").get<std::string>();
+    if (answer) return answer->at("error").at("message").get<std::string>();
   } catch (const Json::exception&) {
-    return body;
+    // another shape
   }
+  return body;
 }
 
-Task<> converse(http::Client& client, http::ClientRequest request, Result<Json>& answer,
+Task<> converse(http::Client& client, http::ClientRequest request, Result<std::string>& answer,
                 linux::Loop& loop) {
-  answer = co_await [](http::Client& c, http::ClientRequest r) -> Task<Result<Json>> {
+  answer = co_await [](http::Client& c, http::ClientRequest r) -> Task<Result<std::string>> {
     CO_TRY(auto response, co_await c.send(std::move(r)));
-    CO_TRY(const std::string body, co_await response.read_whole_body(kAnswerBytesMax));
-    CO_TRY(Json json, parse_json(body));
+    CO_TRY(std::string body, co_await response.read_whole_body(kAnswerBytesMax));
     if (response.status() >= 400)
-      co_return make_error(ErrorCode::kUnavailable, "ask Pons", refusal_text(json, body));
-    co_return json;
+      co_return make_error(ErrorCode::kUnavailable, "ask Pons", refusal_text(body));
+    co_return std::move(body);
   }(client, std::move(request));
   loop.stop();
 }
@@ -121,11 +122,17 @@ Result<void> check_environments(const config::LoadedConfig& loaded) {
 
 Result<Json> ask(const std::string& state_dir, std::string_view process, std::string method,
                  std::string target, std::string body) {
+  return parse_json(
+      TRY(ask_text(state_dir, process, std::move(method), std::move(target), std::move(body))));
+}
+
+Result<std::string> ask_text(const std::string& state_dir, std::string_view process,
+                             std::string method, std::string target, std::string body) {
   auto loop = TRY(linux::Loop::create());
   http::Client client(
       *loop, http::unix_connector(*loop, supervisor::control_socket_path(state_dir, process)),
       "pons", {.first_byte_time = std::chrono::seconds(15)});
-  Result<Json> answer = make_error(ErrorCode::kInternal, "ask Pons", "no answer");
+  Result<std::string> answer = make_error(ErrorCode::kInternal, "ask Pons", "no answer");
   loop->spawn(converse(
       client, {.method = std::move(method), .target = std::move(target), .body = std::move(body)},
       answer, *loop));

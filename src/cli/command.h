@@ -41,6 +41,9 @@ Result<void> check_environments(const config::LoadedConfig& loaded);
 // not running.
 Result<Json> ask(const std::string& state_dir, std::string_view process, std::string method,
                  std::string target, std::string body = {});
+// The same for an answer that is not JSON.
+Result<std::string> ask_text(const std::string& state_dir, std::string_view process,
+                             std::string method, std::string target, std::string body = {});
 
 // Runs what a command does with the state directory. Prints its error; the exit code.
 int run_with_state(const Common& common,

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "egress_requests.h"
 #include "help.h"
 #include "pons/base/text.h"
 #include "pons/linux/fd.h"
@@ -103,6 +104,12 @@ Result<int> reload(const std::string& state_dir, const Common& common, const Wor
   return 0;
 }
 
+Result<int> print_metrics(const std::string& state_dir, const Common&, const Words&) {
+  fmt::print("{}",
+             printable(TRY(ask_text(state_dir, "egress", "GET", "/metrics")), LineFeeds::kKept));
+  return 0;
+}
+
 }  // namespace
 
 void add_egress(CLI::App& app, Common& common, int& exit_code) {
@@ -142,6 +149,13 @@ void add_egress(CLI::App& app, Common& common, int& exit_code) {
       "Sandboxes of an environment that has changed are under the new one at once. If one of them "
       "cannot be used,\nall stay as they were.",
       reload);
+
+  add_egress_requests(*group, common, exit_code);
+  add_state_command(
+      *group, common, exit_code, "metrics", "Print counters for programs that watch",
+      "In the text format of Prometheus: how often what was decided, since egress was started.",
+      Prints::kText,
+      [&common, words](const std::string& dir) { return print_metrics(dir, common, *words); });
 }
 
 }  // namespace pons::cli

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "boundary.h"
+#include "pons/egress/minute_budget.h"
 #include "pons/egress/policy.h"
 #include "pons/egress/synthetic_addresses.h"
 #include "pons/linux/fd.h"
@@ -62,6 +63,7 @@ class AttachedSandbox {
   SyntheticAddresses names;
   Traffic traffic;
   std::uint64_t body_memory = 0;  // bytes, see body_memory.h
+  MinuteBudget asks;  // for access
   linux::UniqueFd listener;
   linux::UniqueFd resolver;
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "metrics.h"
 #include "pons/audit/audit_log.h"
 #include "pons/base/clock.h"
 #include "pons/egress/leaf_cache.h"
@@ -40,6 +41,8 @@ class VaultNeedles {
   Owners owners_ = std::make_shared<const std::vector<Owner>>();
 };
 
+class AccessRequests;
+
 // What all sandboxes' traffic has in common.
 struct Boundary {
   linux::Loop& loop;
@@ -47,16 +50,16 @@ struct Boundary {
   vault::Vault& vault;
   VaultNeedles& secrets;
   audit::AuditLog& audit;
+  AccessRequests& access;
   Resolver& resolver;
   LeafCache& leaves;
   std::shared_ptr<http::TlsContext> server_tls;
   std::shared_ptr<http::TlsContext> client_tls;
   std::shared_ptr<http::TlsSessions> sessions;
-  // The roles behind gateway.pons.internal and tools.pons.internal.
-  int gateway_channel = -1;
-  int tools_channel = -1;
+  int gateway_channel = -1;       // to the role behind gateway.pons.internal
   std::uint64_t flows = 0;        // open now
   std::uint64_t body_memory = 0;  // bytes, see body_memory.h
+  Metrics metrics{};
 };
 
 }  // namespace pons::egress

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "access_requests.h"
 #include "attached_sandbox.h"
 #include "egress_fixture.h"
 #include "judge.h"
@@ -29,6 +30,7 @@ class BoundaryTest : public ::testing::Test {
         *CertificateAuthority::open(dir_.file("authority"), clock_));
     leaves_ = *LeafCache::create(*authority_, clock_);
     audit_ = *audit::AuditLog::open(dir_.file("audit"), clock_);
+    access_ = *AccessRequests::open(dir_.path(), clock_);
     secrets_ = std::make_unique<VaultNeedles>(*vault_);
     resolver_ = std::make_unique<Resolver>(*loop_, ResolverSettings{});
     boundary_ = std::unique_ptr<Boundary>(new Boundary{.loop = *loop_,
@@ -36,6 +38,7 @@ class BoundaryTest : public ::testing::Test {
                                                        .vault = *vault_,
                                                        .secrets = *secrets_,
                                                        .audit = *audit_,
+                                                       .access = *access_,
                                                        .resolver = *resolver_,
                                                        .leaves = *leaves_,
                                                        .server_tls = nullptr,
@@ -99,6 +102,7 @@ class BoundaryTest : public ::testing::Test {
   std::unique_ptr<CertificateAuthority> authority_;
   std::unique_ptr<LeafCache> leaves_;
   std::unique_ptr<audit::AuditLog> audit_;
+  std::unique_ptr<AccessRequests> access_;
   std::unique_ptr<VaultNeedles> secrets_;
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<Boundary> boundary_;

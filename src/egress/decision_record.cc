@@ -19,6 +19,7 @@ audit::Decision discreet(const Boundary& boundary, AttachedSandbox& sandbox,
 
 void record_decision(Boundary& boundary, AttachedSandbox& sandbox, audit::Decision decision) {
   decision = discreet(boundary, sandbox, std::move(decision));
+  boundary.metrics.count(decision);
   if (const auto recorded = boundary.audit.append(decision); !recorded)
     LOG_ERROR("a decision is not in the audit log", {"error", recorded.error()});
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "access_requests.h"
 #include "attachments.h"
 #include "pons/audit/routes.h"
 #include "pons/base/json.h"
@@ -113,20 +114,21 @@ Result<int> serve(roles::RoleStart start) {
   const auto leaves = TRY(LeafCache::create(authority, kClock));
   VaultNeedles secrets(*vault);
   const auto audit = TRY(audit::AuditLog::open("audit", kClock));
+  const auto access = TRY(AccessRequests::open(".", kClock));
   Resolver resolver(loop, read_resolver_settings());
   Boundary boundary{.loop = loop,
                     .clock = kClock,
                     .vault = *vault,
                     .secrets = secrets,
                     .audit = *audit,
+                    .access = *access,
                     .resolver = resolver,
                     .leaves = *leaves,
                     .server_tls = TRY(http::TlsContext::create_server()),
                     .client_tls = TRY(http::TlsContext::create_client(
                         http::TlsTrust{.authority_file = {}, .forbidden = authority.own_pem()})),
                     .sessions = std::make_shared<http::TlsSessions>(kClock),
-                    .gateway_channel = runtime->channel_to(Role::kGateway),
-                    .tools_channel = runtime->channel_to(Role::kBrain)};
+                    .gateway_channel = runtime->channel_to(Role::kGateway)};
   Attachments attachments(boundary, runtime->keeper(), TRY(read_packages(runtime->start())),
                           TRY(read_map(runtime->start(), "environments")));
   TRY_VOID(attachments.adopt());

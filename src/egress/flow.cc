@@ -175,7 +175,7 @@ Task<> Flow::carry(Origin origin) {
   const Decision decision = sandbox_->policy->judge_connect(origin.host, origin.port);
   if (!decision.allowed()) co_return co_await refuse(origin, refusal_of(decision, origin));
   // Some protocols begin with the server's words: there is nothing to wait for.
-  if (!is_bound(boundary_, *sandbox_, origin) &&
+  if (!is_answered_here(origin.host) && !is_bound(boundary_, *sandbox_, origin) &&
       sandbox_->policy->allows_opaque(origin.host, origin.port))
     co_return co_await pass_through(origin, "tcp");
   auto greeting = co_await sniff(*watch_, socket_.get(), boundary_.loop.now() + kGreetingTime);

@@ -9,6 +9,7 @@ namespace {
 
 constexpr const char* kBuiltIn = "built in";
 constexpr std::string_view kOwnZone = "pons.internal";
+constexpr std::string_view kTools = "tools.pons.internal";
 
 bool is_own(const Destination& destination) {
   const auto* name = std::get_if<HostName>(&destination);
@@ -73,7 +74,12 @@ std::string_view to_string(Reason reason) {
 }
 
 bool is_built_in(const HostName& name) {
-  return name.text() == "gateway.pons.internal" || name.text() == "tools.pons.internal";
+  return name.text() == "gateway.pons.internal" || name.text() == kTools;
+}
+
+bool is_answered_here(const Destination& destination) {
+  const auto* name = std::get_if<HostName>(&destination);
+  return name != nullptr && name->text() == kTools;
 }
 
 std::shared_ptr<const Policy> Policy::closed(std::uint64_t generation) {

@@ -10,6 +10,10 @@ namespace pons::egress {
 
 namespace {
 
+constexpr const char* kAskForAccess =
+    R"(use what is allowed, or ask a person: POST {"host": …, "port": …, "methods": [ … ], "reason": …})"
+    " to http://tools.pons.internal/access-requests";
+
 struct Words {
   const char* reason;
   const char* hint;
@@ -24,13 +28,11 @@ Words words_of(Reason reason) {
     case Reason::kHostDenied:
       return {"the policy denies this host", "use another host; a rule says never"};
     case Reason::kHostNotAllowed:
-      return {"the policy does not allow this host",
-              "ask for access: POST /access-requests at http://tools.pons.internal"};
+      return {"the policy does not allow this host", kAskForAccess};
     case Reason::kPortNotAllowed:
-      return {"the policy does not allow this port of the host", "use one of its usual ports"};
+      return {"the policy does not allow this port of the host", kAskForAccess};
     case Reason::kMethodNotAllowed:
-      return {"the policy does not allow this method there",
-              "read instead of writing, or ask for access"};
+      return {"the policy does not allow this method there", kAskForAccess};
     case Reason::kPathNotAllowed:
       return {"the policy does not allow this path", "use a path that a rule names"};
     case Reason::kPathAmbiguous:

@@ -102,6 +102,7 @@ Task<std::optional<Refusal>> Relay::carry(Case& request) {
   for (const auto& [name, value] : request.judged.request.fields)
     head_bytes += name.size() + value.size();
   if (!sandbox_->spend(head_bytes)) co_return budget_spent();
+  if (is_answered_here(request.origin.host)) co_return co_await answer_tool(request);
   if (request.exchange.request().upgrade)
     co_return co_await carry_websocket(request, upstream_for(request.origin));
   if (auto refusal = co_await prepare_body(request)) co_return refusal;

@@ -4,8 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "access_requests.h"
 #include "explain.h"
 #include "pons/base/json.h"
+#include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/http/error_status.h"
 #include "pons/scan/scanner.h"
@@ -124,6 +126,45 @@ Task<Result<Json>> explain(Context context, http::Exchange& exchange, std::strin
                                      body.value("method", "GET"));
 }
 
+Task<Result<Json>> list_access_requests(Context context, http::Exchange&, std::string) {
+  Json all = Json::array();
+  for (const AccessRequest& request : context.boundary.access.all())
+    all.push_back(to_json(request));
+  co_return Json{{"requests", std::move(all)}};
+}
+
+Task<Result<Json>> close_access_request(Context context, http::Exchange&, std::string word) {
+  AccessRequests& access = context.boundary.access;
+  const std::size_t before = access.pending();
+  CO_TRY(const AccessRequest request, access.close(word));
+  if (access.pending() == before) co_return to_json(request);
+  if (const auto recorded =
+          context.boundary.audit.append(audit::AccessEvent{.status = "closed",
+                                                           .request_id = request.id,
+                                                           .sandbox = request.sandbox,
+                                                           .host = to_text(request.wish.host),
+                                                           .port = request.wish.port});
+      !recorded)
+    LOG_ERROR("a closed access request is not in the audit log", {"error", recorded.error()});
+  co_return to_json(request);
+}
+
+Task<> answer_metrics(Context context, http::Exchange& exchange) {
+  if (supervisor::refuse_unless_operator(exchange)) co_return;
+  const Boundary& boundary = context.boundary;
+  const audit::Counts& audit = boundary.audit.counts();
+  exchange.respond(
+      {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+       .body = boundary.metrics.to_text({.sandboxes = context.attachments.all().size(),
+                                         .connections = boundary.flows,
+                                         .access_requests = boundary.access.pending(),
+                                         .credentials = boundary.vault.list().size(),
+                                         .credentials_damaged = boundary.vault.damaged().size(),
+                                         .audit_written = audit.written,
+                                         .audit_suppressed = audit.suppressed,
+                                         .audit_lost = audit.lost})});
+}
+
 // ---- everyone's
 
 // What a role is about to say to the outside, or to keep: does it hold a secret? Names only.
@@ -174,6 +215,12 @@ std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachme
           {"PUT", "/sandboxes/{id}/policy", handler(Who::kOperator, set_policy)},
           {"PUT", "/environments", handler(Who::kOperator, set_environments)},
           {"POST", "/explain", handler(Who::kOperator, explain)},
+          {"GET", "/access-requests", handler(Who::kOperator, list_access_requests)},
+          {"POST", "/access-requests/{id}/close", handler(Who::kOperator, close_access_request)},
+          {"GET", "/metrics",
+           [context](http::Exchange& exchange, const http::PathValues&) {
+             return answer_metrics(context, exchange);
+           }},
           {"POST", "/scan", handler(Who::kRoles, scan_for_secrets)}};
 }
 

@@ -8,7 +8,9 @@
 namespace pons::egress {
 
 // For the warden:    PUT and DELETE /sandboxes/{key}, PUT /sandboxes (which of them are alive)
-// For the operator:  GET /sandboxes, PUT /sandboxes/{id}/policy, PUT /environments, POST /explain
+// For the operator:  GET /sandboxes, PUT /sandboxes/{id}/policy, PUT /environments, POST /explain,
+//                    GET /access-requests, POST /access-requests/{id}/close,
+//                    GET /metrics
 // For every role:    POST /scan
 std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachments);
 

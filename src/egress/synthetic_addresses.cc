@@ -42,19 +42,6 @@ bool is_usable(std::uint32_t index) {
 SyntheticAddresses::SyntheticAddresses(SyntheticOptions options)
     : options_(options), last_index_(options.begin_at % kIndexCount) {}
 
-bool SyntheticAddresses::Budget::take(std::uint32_t per_minute, TimePoint now) {
-  const double full = per_minute;
-  if (left < 0)
-    left = full;
-  else
-    left =
-        std::min(full, left + full * std::chrono::duration<double>(now - counted_at).count() / 60);
-  counted_at = now;
-  if (left < 1) return false;
-  left -= 1;
-  return true;
-}
-
 Result<void> SyntheticAddresses::admit(const HostName& name, Breadth breadth, TimePoint now) {
   const auto refuse = [](const char* why) {
     return make_error(ErrorCode::kLimit, "give a name an address", why);

@@ -109,8 +109,7 @@ Task<Result<linux::UniqueFd>> dial_any(Boundary& boundary, const Policy& policy,
 
 int channel_for(const Boundary& boundary, const Origin& origin) {
   const auto* name = std::get_if<HostName>(&origin.host);
-  if (name == nullptr || !is_built_in(*name)) return -1;
-  return name->first_label() == "gateway" ? boundary.gateway_channel : boundary.tools_channel;
+  return name != nullptr && is_built_in(*name) ? boundary.gateway_channel : -1;
 }
 
 }  // namespace
@@ -127,6 +126,10 @@ Task<std::expected<UpstreamConnection, Refusal>> connect_upstream(
     Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox, Origin origin,
     std::vector<std::string> protocols) {
   UpstreamConnection made;
+  if (is_answered_here(origin.host)) {
+    if (!protocols.empty()) made.protocol = protocols.front();
+    co_return made;
+  }
   if (const int channel = channel_for(boundary, origin); channel >= 0) {
     auto socket = roles::dial(channel);
     auto transport = socket ? http::create_plain_transport(boundary.loop, std::move(*socket))

@@ -12,8 +12,8 @@ namespace pons::egress {
 
 // A connection to the world, made for one connection of one sandbox and never lent to another.
 struct UpstreamConnection {
-  std::unique_ptr<http::Transport> transport;
-  std::string protocol;  // by ALPN; empty when it was not spoken about
+  std::unique_ptr<http::Transport> transport;  // none where egress itself answers
+  std::string protocol;                        // by ALPN; empty when it was not spoken about
 };
 
 // Resolves, checks every address against the policy and dials exactly those. Over TLS the host must

@@ -146,6 +146,9 @@ void ChunkedDecoder::take_extension(char c) {
 
 void ChunkedDecoder::take_trailer(char c) {
   if (++trailer_bytes_ > kMaxTrailerBytes) return refuse("trailers are too long");
+  const bool is_last_line =
+      state_ == State::kFinalNewline || (state_ == State::kTrailerStart && c == '\r');
+  if (trailers_ != nullptr && !is_last_line) *trailers_ += c;
   switch (state_) {
     case State::kTrailerStart:
       if (c == '\r') {

@@ -158,6 +158,24 @@ TEST(ChunkedDecoderTest, TrailersAreCheckedAndDropped) {
                   std::string("0\r\nA: \0\r\n\r\n", 11)});
 }
 
+TEST(ChunkedDecoderTest, TrailersAreKeptWhereTheyAreWanted) {
+  const std::string bytes = "1\r\nx\r\n0\r\nA: 1\r\nB:  2 \r\n\r\nGET";
+  for (const std::size_t piece_bytes : {1UZ, 5UZ, bytes.size()}) {
+    ChunkedDecoder decoder;
+    std::string kept;
+    decoder.keep_trailers(kept);
+    for (std::size_t start = 0; start < bytes.size(); start += piece_bytes) {
+      std::string_view rest = std::string_view(bytes).substr(start, piece_bytes);
+      auto step = decoder.next(rest);
+      while (step.state == State::kPayload) {
+        rest.remove_prefix(step.consumed);
+        step = decoder.next(rest);
+      }
+    }
+    EXPECT_EQ(kept, "A: 1\r\nB:  2 \r\n");
+  }
+}
+
 TEST(ChunkedDecoderTest, TrailersAreBounded) {
   std::string fields;
   for (int i = 0; i < 32; ++i) fields += "A: b\r\n";

@@ -21,6 +21,11 @@ bool is_visible(unsigned char c) {
   return c > ' ' && c != 0x7F;
 }
 
+bool is_about_framing(std::string_view name) {
+  return equal_ignoring_case(name, "Content-Length") ||
+         equal_ignoring_case(name, "Transfer-Encoding") || equal_ignoring_case(name, "Host");
+}
+
 Result<std::string> make_head(const ClientRequest& request, const std::string& host) {
   const auto illegal = [](std::string_view what) {
     return make_error(ErrorCode::kInvalid, "send request",
@@ -76,15 +81,15 @@ Task<Result<void>> ClientConnection::send(const ClientRequest& request, const st
   iovec spans[] = {to_iovec(head), to_iovec(request.body)};
   CO_TRY_VOID(co_await write_all(*transport_, std::span(spans).first(request.body_source ? 1 : 2),
                                  limits_.write_stall));
-  if (request.body_source) CO_TRY_VOID(co_await send_body(request.body_source, request.body_bytes));
+  if (request.body_source) CO_TRY_VOID(co_await send_body(request));
   request_sent_ = true;
   co_return {};
 }
 
-Task<Result<void>> ClientConnection::send_body(BodySource source,
-                                               std::optional<std::uint64_t> bytes) {
+Task<Result<void>> ClientConnection::send_body(const ClientRequest& request) {
+  const std::optional<std::uint64_t> bytes = request.body_bytes;
   for (std::uint64_t sent = 0;;) {
-    CO_TRY(const std::string_view piece, co_await source());
+    CO_TRY(const std::string_view piece, co_await request.body_source());
     sent += piece.size();
     if (bytes && (sent > *bytes || (piece.empty() && sent < *bytes)))
       co_return make_error(ErrorCode::kInvalid, "send request", "the body has another length");
@@ -96,7 +101,20 @@ Task<Result<void>> ClientConnection::send_body(BodySource source,
     CO_TRY_VOID(co_await write_all(*transport_, framed, limits_.write_stall));
   }
   if (bytes) co_return {};
-  iovec last = to_iovec(kLastChunk);
+  co_return co_await send_end(request);
+}
+
+// The last chunk, and the fields behind it.
+Task<Result<void>> ClientConnection::send_end(const ClientRequest& request) {
+  std::string end = "0\r\n";
+  const OwnedFields trailers = request.trailers ? request.trailers() : OwnedFields();
+  for (const auto& [name, value] : trailers) {
+    if (!is_token(name) || !is_field_value(value) || is_about_framing(name))
+      co_return make_error(ErrorCode::kInvalid, "send request", "a trailer is not legal in HTTP");
+    append_field(end, name, value);
+  }
+  end += "\r\n";
+  iovec last = to_iovec(end);
   co_return co_await write_all(*transport_, {&last, 1}, limits_.write_stall);
 }
 

@@ -35,7 +35,8 @@ class ClientConnection {
   std::string take_leftover() { return std::string(unread()); }
 
  private:
-  Task<Result<void>> send_body(BodySource source, std::optional<std::uint64_t> bytes);
+  Task<Result<void>> send_body(const ClientRequest& request);
+  Task<Result<void>> send_end(const ClientRequest& request);
   Task<Result<std::size_t>> fill(TimePoint deadline);
   std::string_view unread() const {
     return std::string_view(buffer_).substr(begin_, end_ - begin_);

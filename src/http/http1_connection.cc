@@ -125,7 +125,11 @@ void Http1Connection::begin_exchange(std::size_t head_bytes) {
   body_left_ = head_.framing == BodyFraming::kLength ? head_.content_length : 0;
   body_done_ = head_.framing == BodyFraming::kNone ||
                (head_.framing == BodyFraming::kLength && body_left_ == 0);
-  if (head_.framing == BodyFraming::kChunked) chunks_.reset();
+  trailers_.clear();
+  trailer_lines_.clear();
+  if (head_.framing != BodyFraming::kChunked) return;
+  chunks_.reset();
+  chunks_.keep_trailers(trailer_lines_);
 }
 
 // Afterwards there is an answer, whatever the handler did.
@@ -225,11 +229,22 @@ Result<std::string_view> Http1Connection::take_body_piece() {
       return make_error(ErrorCode::kInvalid, "read request body", step.reason);
     }
     body_done_ = step.state == ChunkedDecoder::Step::State::kEnd;
+    if (body_done_) read_trailers();
     piece = step.payload;
   }
   body_taken_ += piece.size();
   if (body_taken_ > server_.limits_.body_bytes) return refuse_body();
   return piece;
+}
+
+// The decoder has checked them.
+void Http1Connection::read_trailers() {
+  for (const std::string_view line : split(trailer_lines_, '\n')) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    const std::string_view value = line.substr(colon + 1, line.size() - colon - 2);
+    trailers_.emplace_back(line.substr(0, colon), trim(value));
+  }
 }
 
 Error Http1Connection::refuse_body() {

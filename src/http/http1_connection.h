@@ -29,6 +29,7 @@ class Http1Connection final : public Exchange {
   const Peer& peer() const override { return peer_; }
   linux::Loop& loop() override { return server_.loop_; }
   Task<Result<std::string_view>> read_body() override;
+  const OwnedFields& trailers() const override { return trailers_; }
   void respond(Response response) override;
   Task<Result<void>> start(Response head) override;
   Task<Result<void>> write(std::string_view bytes) override;
@@ -50,6 +51,7 @@ class Http1Connection final : public Exchange {
   Task<Result<std::size_t>> fill(TimePoint deadline);
   Result<std::string_view> take_body_piece();
   Error refuse_body();  // for its size
+  void read_trailers();
   void begin_exchange(std::size_t head_bytes);
   void drop_consumed();
   void append_piece(std::string_view bytes);
@@ -76,6 +78,8 @@ class Http1Connection final : public Exchange {
   RequestHead head_;
   std::size_t scanned_ = 0;
   ChunkedDecoder chunks_;
+  std::string trailer_lines_;
+  OwnedFields trailers_;
   std::uint64_t body_left_ = 0;       // BodyFraming::kLength
   std::uint64_t body_taken_ = 0;      // against the limit
   TimePoint body_deadline_ = kNever;  // of all of it, beside the limit between two pieces

@@ -87,6 +87,7 @@ Result<void> Vault::read_files() {
           .name = name, .file = file_of(name), .reason = credential.error().describe()};
   }
   if (error) return os_error("read vault directory", directory_, error.value());
+  make_list();
   return {};
 }
 
@@ -156,8 +157,7 @@ Result<void> Vault::remove(std::string_view name) {
   // In memory first: a value that cannot be deleted on disk is still not used again.
   std::erase_if(credentials_, [&](const auto& known) { return known.first == name; });
   std::erase_if(damaged_, [&](const auto& known) { return known.first == name; });
-  ++generation_;
-  if (listener_) listener_();
+  changed();
   if (unlink(file_of(name).c_str()) != 0 && errno != ENOENT)
     return os_error("remove sealed file", file_of(name));
   return linux::sync_directory(directory_);
@@ -173,10 +173,15 @@ Result<std::shared_ptr<const Credential>> Vault::load(std::string_view name) con
   return not_found(name);
 }
 
-std::vector<std::shared_ptr<const Credential>> Vault::list() const {
-  std::vector<std::shared_ptr<const Credential>> all;
-  for (const auto& [name, credential] : credentials_) all.push_back(credential);
-  return all;
+void Vault::make_list() {
+  list_.clear();
+  for (const auto& [name, credential] : credentials_) list_.push_back(credential);
+}
+
+void Vault::changed() {
+  make_list();
+  ++generation_;
+  if (listener_) listener_();
 }
 
 std::vector<DamagedCredential> Vault::damaged() const {
@@ -193,7 +198,8 @@ std::string Vault::stub(const Credential& credential, std::string_view sandbox,
 }
 
 Result<void> Vault::forget_expired() {
-  for (const auto& known : list()) {
+  const auto all = list();  // keep() makes another one
+  for (const auto& known : all) {
     if (known->previous.empty() || known->previous_until_unix_ms > now_unix_ms()) continue;
     Credential credential = known->clone();
     credential.previous = Secret();
@@ -221,8 +227,7 @@ Result<void> Vault::keep(Credential credential) {
   TRY_VOID(write_durably(directory_, fmt::format("{}{}", name, kSealedEnding), sealed));
   credentials_[name] = std::make_shared<const Credential>(std::move(credential));
   damaged_.erase(name);
-  ++generation_;
-  if (listener_) listener_();
+  changed();
   return {};
 }
 

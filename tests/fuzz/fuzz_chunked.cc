@@ -17,12 +17,14 @@ struct Decoded {
   std::string payload;
   std::size_t consumed = 0;
   std::string_view reason;
+  std::string trailers;
 };
 
 // Hands the input over in pieces of `piece_bytes`, each in memory of its own and exact size.
 Decoded decode(std::string_view bytes, std::size_t piece_bytes) {
   ChunkedDecoder decoder;
   Decoded decoded;
+  decoder.keep_trailers(decoded.trailers);
   while (decoded.state == State::kNeedMore && decoded.consumed < bytes.size()) {
     const auto part = bytes.substr(decoded.consumed, piece_bytes);
     const std::vector<char> memory(part.begin(), part.end());
@@ -53,9 +55,11 @@ void check_chunked(std::string_view bytes) {
     CHECK(pieced.payload == whole.payload);
     CHECK(pieced.consumed == whole.consumed);
     CHECK(pieced.reason == whole.reason);
+    CHECK(pieced.trailers == whole.trailers);
   }
   CHECK((whole.state == State::kRefused) == !whole.reason.empty());
-  CHECK(whole.payload.size() <= whole.consumed);
+  CHECK(whole.payload.size() + whole.trailers.size() <= whole.consumed);
+  CHECK(whole.state != State::kEnd || whole.trailers.empty() || whole.trailers.ends_with("\r\n"));
 }
 
 // Any payload survives being written in chunks and read back.

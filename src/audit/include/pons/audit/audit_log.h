@@ -64,6 +64,8 @@ class AuditLog {
   // An error means that the event is not, and will not be, in the log: kLimit when the quota or the
   // buffer is full. Above the sandbox's rate the event is counted, which is no error.
   Result<void> append(const Decision& decision);
+  // The same without a rate: whoever takes the requests limits them.
+  Result<void> append(const AccessEvent& event);
   // Call at least every 100 ms while there are events.
   Result<void> flush();
   // Hands what append() gathered to the kernel at once.

@@ -33,4 +33,14 @@ struct Decision {
   std::string request_id;
 };
 
+// A sandbox has asked for access, or a person has dealt with that. Nothing passed; why it was asked
+// is not written down here.
+struct AccessEvent {
+  std::string status;  // "pending", "closed"
+  std::string request_id;
+  std::string sandbox;
+  std::string host;
+  std::uint16_t port = 0;
+};
+
 }  // namespace pons::audit

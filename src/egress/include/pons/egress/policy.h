@@ -106,5 +106,7 @@ class Policy {
 
 // gateway.pons.internal and tools.pons.internal: always there, in every mode.
 bool is_built_in(const HostName& name);
+// tools.pons.internal: what is asked of it is asked of egress itself.
+bool is_answered_here(const Destination& destination);
 
 }  // namespace pons::egress

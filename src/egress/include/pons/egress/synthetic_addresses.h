@@ -10,6 +10,7 @@
 #include "pons/base/result.h"
 #include "pons/egress/host_name.h"
 #include "pons/egress/ip_address.h"
+#include "pons/egress/minute_budget.h"
 #include "pons/egress/policy.h"
 
 namespace pons::egress {
@@ -61,12 +62,6 @@ class SyntheticAddresses {
     std::shared_ptr<char> in_use;
   };
   using Entries = std::list<Entry>;
-  // Fills again with time, up to what one minute allows.
-  struct Budget {
-    double left = -1;  // not used yet
-    TimePoint counted_at;
-    bool take(std::uint32_t per_minute, TimePoint now);
-  };
   Result<void> admit(const HostName& name, Breadth breadth, TimePoint now);
   bool recycle_one(TimePoint now);
   std::uint32_t next_free_index();
@@ -77,8 +72,8 @@ class SyntheticAddresses {
   std::unordered_map<HostName, Entries::iterator> by_name_;
   std::unordered_map<std::uint32_t, Entries::iterator> by_index_;
   std::uint32_t last_index_ = 0;
-  Budget wildcard_budget_;
-  Budget public_budget_;
+  MinuteBudget wildcard_budget_;
+  MinuteBudget public_budget_;
 };
 
 }  // namespace pons::egress

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace pons::http {
@@ -20,9 +21,12 @@ class ChunkedDecoder {
   };
 
   // After kEnd, what was not consumed belongs to the next message. kEnd and kRefused stay until
-  // reset(). Trailers are checked, bounded and dropped.
+  // reset(). Trailers are checked and bounded, and dropped unless keep_trailers() is called.
   Step next(std::string_view buffer);
   void reset() { *this = ChunkedDecoder(); }
+  // Appends them to `into`, each a line "name:value\r\n" as it came: at most 8 KiB. Until reset();
+  // `into` outlives that.
+  void keep_trailers(std::string& into) { trailers_ = &into; }
 
  private:
   enum class State : std::uint8_t {
@@ -68,6 +72,7 @@ class ChunkedDecoder {
   std::uint32_t trailer_fields_ = 0;
   std::uint64_t remaining_ = 0;  // of this chunk
   const char* reason_ = "";
+  std::string* trailers_ = nullptr;
 };
 
 // Writes "<hex>\r\n", which goes before a chunk, and returns its length. CHECKs that the payload is

@@ -36,7 +36,7 @@ struct ClientRequest {
   std::string body;  // used when there is no source
   BodySource body_source;
   std::optional<std::uint64_t> body_bytes = std::nullopt;  // of the source; unknown: sent in chunks
-  // Asked at the source's end for fields behind the body. HTTP/1.1 leaves them out.
+  // Asked at the source's end for fields behind the body. Not where HTTP/1.1 sends a known length.
   std::function<OwnedFields()> trailers = nullptr;
 };
 

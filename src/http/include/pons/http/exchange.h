@@ -61,7 +61,7 @@ class Exchange {
   virtual Task<Result<std::string_view>> read_body() = 0;
   // The rest of the body in one string of at most `bytes_max`.
   Task<Result<std::string>> read_whole_body(std::size_t bytes_max);
-  // Fields behind the body, after its end. HTTP/1.1 drops them.
+  // Fields behind the body, after its end.
   virtual const OwnedFields& trailers() const;
 
   // Hands over the whole answer; it is sent after the handler returns.

@@ -56,7 +56,8 @@ class Vault {
   // Shared because a request keeps the credential it began with while the vault replaces it.
   // kNotFound, or kDenied naming the damaged file.
   Result<std::shared_ptr<const Credential>> load(std::string_view name) const;
-  std::vector<std::shared_ptr<const Credential>> list() const;
+  // Stays as it is until the next change.
+  const std::vector<std::shared_ptr<const Credential>>& list() const { return list_; }
   std::vector<DamagedCredential> damaged() const;
 
   // The stub of a credential for one session in one sandbox.
@@ -77,6 +78,8 @@ class Vault {
   Result<void> check_key();
   Result<void> refuse_overlap(std::string_view name, std::string_view value) const;
   Result<void> keep(Credential credential);
+  void changed();
+  void make_list();
   std::string file_of(std::string_view name) const;
   std::int64_t now_unix_ms() const;
 
@@ -86,6 +89,7 @@ class Vault {
   const Clock& clock_;
   std::map<std::string, std::shared_ptr<const Credential>, std::less<>> credentials_;
   std::map<std::string, DamagedCredential, std::less<>> damaged_;
+  std::vector<std::shared_ptr<const Credential>> list_;
   std::uint64_t generation_ = 1;
   std::function<void()> listener_;
 };

@@ -1,0 +1,87 @@
+// What egress itself answers at tools.pons.internal: POST /access-requests.
+
+#include <nlohmann/json.hpp>
+
+#include "access_requests.h"
+#include "discretion.h"
+#include "pons/base/json.h"
+#include "pons/base/log.h"
+#include "relay_case.h"
+
+namespace pons::egress {
+
+namespace {
+
+constexpr std::uint32_t kAsksPerMinute = 6;
+
+Refusal refuse(int status, std::string code, std::string reason, std::string hint) {
+  return {.status = status,
+          .code = std::move(code),
+          .reason = std::move(reason),
+          .hint = std::move(hint),
+          .rule = {}};
+}
+
+Refusal too_many(std::string reason) {
+  return refuse(429, "too_many_access_requests", std::move(reason),
+                "wait; a person reads what was asked for");
+}
+
+http::Response accepted(const AccessRequest& request) {
+  return {.status = 202,
+          .body = dump_json({{"id", request.id}, {"status", "pending"}}) + "\n",
+          .fields = {{"Cache-Control", "no-store"}}};
+}
+
+std::expected<AccessRequest, Refusal> ask_for_access(Boundary& boundary, AttachedSandbox& sandbox,
+                                                     AccessWish wish) {
+  const std::string host = to_text(wish.host);
+  // The body was looked through as it came; a name has no case, so that more can be hidden in it.
+  if (for_the_record(boundary, sandbox, host) != host)
+    return std::unexpected(refuse(403, "secret_in_request", "the host's name holds a credential",
+                                  "ask for a host by its own name"));
+  if (const AccessRequest* known = boundary.access.find_pending(sandbox.key, wish)) return *known;
+  if (!sandbox.asks.take(kAsksPerMinute, boundary.loop.now()))
+    return std::unexpected(too_many("this sandbox asks too often"));
+  auto request = boundary.access.add(sandbox.id, sandbox.key, std::move(wish));
+  if (!request) {
+    if (request.error().code == ErrorCode::kLimit)
+      return std::unexpected(too_many(request.error().message));
+    LOG_ERROR("an access request cannot be kept", {"error", request.error()});
+    return std::unexpected(
+        refuse(503, "access_requests_unavailable", "the request cannot be kept", "try later"));
+  }
+  if (const auto recorded = boundary.audit.append(audit::AccessEvent{.status = "pending",
+                                                                     .request_id = request->id,
+                                                                     .sandbox = request->sandbox,
+                                                                     .host = host,
+                                                                     .port = request->wish.port});
+      !recorded)
+    LOG_ERROR("an access request is not in the audit log", {"error", recorded.error()});
+  return *request;
+}
+
+}  // namespace
+
+Task<std::optional<Refusal>> Relay::answer_tool(Case& request) {
+  const http::RequestHead& head = request.exchange.request();
+  if (head.path() != "/access-requests" || head.upgrade)
+    co_return refuse(404, "not_found", "there is nothing at this path",
+                     "POST /access-requests is what there is");
+  if (head.method != "POST")
+    co_return refuse(405, "method_not_allowed", "access is asked for with POST", "use POST");
+  if (auto refusal = co_await prepare_body(request)) co_return refusal;
+  if (request.judged.request.body_source)
+    co_return refuse(413, "malformed_request", "the request is too long", "say it in fewer words");
+  auto wish = parse_access_wish(request.judged.request.body);
+  if (!wish)
+    co_return refuse(400, "malformed_request",
+                     wish.error().message.empty() ? "the body is not JSON" : wish.error().message,
+                     R"(send {"host": "…", "reason": "…"})");
+  auto asked = ask_for_access(boundary_, *sandbox_, std::move(*wish));
+  if (!asked) co_return asked.error();
+  request.exchange.respond(accepted(*asked));
+  co_return std::nullopt;
+}
+
+}  // namespace pons::egress
