@@ -12,13 +12,15 @@ import time
 PROXY = ("127.0.0.1", 3128)
 
 
-def read_all(stream, seconds):
-    """Until the other side closes, or says nothing for a while."""
+def read_all(stream, seconds, until=b""):
+    """Until the other side closes, or says nothing for a while, or has said what is waited for."""
     received = b""
     stream.settimeout(seconds)
     try:
         while piece := stream.recv(65536):
             received += piece
+            if until and until in received:
+                return received, "whole"
         return received, "closed"
     except (TimeoutError, socket.timeout):
         return received, "silent"
@@ -88,12 +90,18 @@ def exchange(ask):
                 stream.sendall(payload[i : i + step])
         except (ConnectionError, ssl.SSLError):
             pass
+        while ask.get("await_head") and b"\r\n\r\n" not in received:
+            piece = stream.recv(65536)
+            if not piece:
+                return received, "closed"
+            received += piece
         for more in ask.get("later", ()):
             time.sleep(0.05)
             stream.sendall(more.encode("latin-1"))
         seconds = ask.get("seconds", 5)
         if ask.get("until_closed"):
-            return read_all(stream, seconds)
+            rest, end = read_all(stream, seconds, ask.get("until", "").encode("latin-1"))
+            return received + rest, end
         stream.settimeout(seconds)
         try:
             while not whole_answer(received):
@@ -126,7 +134,17 @@ def lookup(ask):
     return datagram({"host": ask.get("server", "127.0.0.1"), "port": 53, "payload": query.decode("latin-1"), "seconds": 5})
 
 
-WORKS = {"exchange": exchange, "datagram": datagram, "lookup": lookup}
+def http2(ask):
+    import attack_http2  # not every sandbox has what it needs
+
+    stream, received = open_stream(ask)
+    if stream is None:
+        return received, "refused"
+    with stream:
+        return attack_http2.talk(start_tls(stream, ask) if ask.get("tls") else stream, ask)
+
+
+WORKS = {"exchange": exchange, "datagram": datagram, "lookup": lookup, "http2": http2}
 
 
 def main():
@@ -134,10 +152,10 @@ def main():
     for line in sys.stdin:
         ask = json.loads(line)
         try:
-            received, end = WORKS[ask.get("work", "exchange")](ask)
+            received, end, *more = WORKS[ask.get("work", "exchange")](ask)
         except OSError as error:
-            received, end = b"", f"{type(error).__name__}: {error}"
-        print(json.dumps({"received": base64.b64encode(received).decode(), "end": end}), flush=True)
+            received, end, more = b"", f"{type(error).__name__}: {error}", []
+        print(json.dumps({"received": base64.b64encode(received).decode(), "end": end, "more": more}), flush=True)
 
 
 if __name__ == "__main__":
