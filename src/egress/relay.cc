@@ -187,7 +187,7 @@ Refusal Relay::body_refusal(const Case& request, const Error& error) const {
     return found_in(request.judged, boundary_, *request.body->finding(), request.origin, "body");
   if (request.body->is_undecodable())
     return {.code = "undecodable_body",
-            .reason = "the body is not what its Content-Encoding says",
+            .reason = "the body, or a message in it, is not coded as it says",
             .hint = "send it without coding",
             .rule = {}};
   return {.status = error.code == ErrorCode::kLimit ? 413 : 400,
@@ -260,7 +260,7 @@ Task<std::optional<Refusal>> Relay::deliver(Case& request, http::UpstreamAnswer&
   }
   http::OwnedFields trailers;
   for (const auto& [name, value] : answer.trailers()) {
-    auto clean_name = filter->clean(name);
+    auto clean_name = filter->clean_name(name);
     auto clean_value = filter->clean(value);
     if (!clean_name || !clean_value) co_return has_secret();
     if (!is_hop_field(name)) trailers.emplace_back(std::move(*clean_name), std::move(*clean_value));
