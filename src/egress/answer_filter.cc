@@ -133,18 +133,14 @@ std::optional<std::string> AnswerFilter::clean_name(std::string_view name) const
 
 Result<void> AnswerFilter::pass_message(std::string& message) {
   if (!scrubber_) return {};
-  std::string out;
-  if (scrubber_->feed(message, out) != scan::Scrubber::State::kOk) return cut();
-  // What was delivered and what comes out now must agree as far as both go.
-  const std::size_t known = std::min(open_tail_.size(), out.size());
-  if (std::string_view(out).substr(0, known) != std::string_view(open_tail_).substr(0, known))
-    return cut();
-  const std::size_t held = scrubber_->held_bytes();
-  if (held > kOpenTailMax) return cut();
-  std::string open = out.size() < open_tail_.size() ? open_tail_.substr(out.size()) + message
-                                                    : message.substr(message.size() - held);
-  if (out.size() >= open_tail_.size()) message = out.substr(open_tail_.size()) + open;
-  open_tail_ = std::move(open);
+  auto cleaned = clean(message);
+  if (!cleaned) return cut();
+  message = std::move(*cleaned);
+  // What is left to be found is spread over messages.
+  std::string unused;
+  const bool is_clean = scrubber_->feed(message, unused) == scan::Scrubber::State::kOk &&
+                        scrubber_->replaced().empty();
+  if (!is_clean || scrubber_->held_bytes() > kOpenTailMax) return cut();
   return {};
 }
 

@@ -56,7 +56,6 @@ class AnswerFilter {
   std::optional<GrpcMessages> messages_;
   std::string unpacked_;  // of the message at hand
   http::Response head_;
-  std::string open_tail_;  // delivered in messages, and may yet turn out to begin a secret
 };
 
 }  // namespace pons::egress

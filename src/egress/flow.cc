@@ -53,7 +53,6 @@ http::Http2Limits http2_limits() {
   http::Http2Limits limits;
   limits.head = common.head;
   limits.body_bytes = common.body_bytes;
-  limits.header_time = common.header_time;
   limits.idle_time = common.idle_time;
   limits.body_idle_time = common.body_idle_time;
   limits.write_stall = common.write_stall;

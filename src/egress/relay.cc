@@ -23,22 +23,16 @@ constexpr http::ClientLimits kUpstreamLimits{
     .idle_connections = 1,
     .idle_connection_time = std::chrono::minutes(5)};
 
-Refusal cut_short(std::string code, std::string reason) {
-  return {.status = 502,
-          .code = std::move(code),
-          .reason = std::move(reason),
-          .hint = "try again",
-          .rule = {}};
-}
-
 }  // namespace
 
 Relay::Relay(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox,
-             std::optional<Origin> origin, std::unique_ptr<http::Transport> ready, Version version)
+             std::optional<Origin> origin, std::unique_ptr<http::Transport> ready, Version version,
+             RelayLimits limits)
     : boundary_(boundary),
       sandbox_(std::move(sandbox)),
       origin_(std::move(origin)),
-      version_(version) {
+      version_(version),
+      limits_(limits) {
   if (origin_ && ready != nullptr) upstream_for(*origin_).ready = std::move(ready);
 }
 
@@ -207,9 +201,6 @@ bool Relay::still_holds(std::uint64_t policy_generation, const Judged& judged) c
 }
 
 Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
-  const auto changed = [] {
-    return cut_short("rules_changed", "the rules changed while the request was on its way");
-  };
   const auto holds = [this, &request] {
     return still_holds(request.policy_generation, request.judged);
   };
@@ -217,10 +208,10 @@ Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
   if (version_ == Version::kHttp1) upstream.still_holds = holds;
   const auto link = co_await link_to(upstream);
   if (!link) co_return link.error();
-  if (!holds()) co_return changed();
+  if (!holds()) co_return rules_changed();
   auto answer = co_await (*link)->send(std::move(request.judged.request));
   // Judged under rules that are no more: the answer is not delivered under new ones.
-  if (answer && !holds()) co_return changed();
+  if (answer && !holds()) co_return rules_changed();
   if (answer) co_return co_await deliver(request, **answer);
   if (request.over_budget || request.body->finding() || request.body->is_undecodable())
     co_return body_refusal(request, answer.error());

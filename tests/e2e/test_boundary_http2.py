@@ -2,17 +2,15 @@
 
 import base64
 import dataclasses
-import gzip
 import json
 import struct
 import threading
 import time
-import zlib
 
-from boundary.cases import A, AUTH, B, B_SEEN, E, OTHER, BoundaryTest, Case, add_cases, get
-from boundary.codings import CODINGS, ENCODINGS, brotli
+from boundary.cases import A, B, B_SEEN, E, OTHER, BoundaryTest, Case, add_cases, get
+from boundary.codings import CODINGS, ENCODINGS
 from boundary.http2_host import grpc_message
-from boundary.world import Attacker, Received, enter
+from boundary.world import BINDINGS, Attacker, Received, enter
 from pons_fixture import wait_for
 from sandbox_world import rss_bytes
 
@@ -353,5 +351,174 @@ add_cases(Grpc, [
               code="undecodable_body"),
     grpc_case("messages in gzip that hold nothing", lambda s: grpc_message(b"hello", "gzip") * 3, "answered", fields=[["grpc-encoding", "gzip"]]),
 ])
+
+
+class Clients(Http2Test):
+    """Programs as people use them, and greetings."""
+
+    def test_clients_speak_it_through_the_boundary(self):
+        node = ("const http2 = require('http2'); const session = http2.connect('https://" + A + "');"
+                "const request = session.request({':path': '/echo', ':method': 'POST', authorization: 'Bearer ' + process.env.GITHUB_TOKEN});"
+                "let all = ''; request.on('data', (piece) => all += piece); request.on('end', () => {console.log(all); session.close();});"
+                "request.end('from node');")
+        programs = {
+            "curl": f'curl -sS --http2 -d "from curl" -H "Authorization: Bearer $GITHUB_TOKEN" https://{A}/echo',
+            "curl, proxy": f'curl -sS --http2 -x http://127.0.0.1:3128 -d "from curl" -H "Authorization: Bearer $GITHUB_TOKEN" https://{A}/echo',
+            "node": f'node -e "{node}"',
+            "nghttp": f'printf "from nghttp" > /tmp/body; nghttp -H "authorization: Bearer $GITHUB_TOKEN" -d /tmp/body https://{A}/echo',
+        }
+        for name, line in programs.items():
+            with self.subTest(name):
+                job = self.sandbox.run(line)
+                self.assertIsNone(self.world.find_leak(job.output + job.error), job)
+                self.assertIn("from " + name.partition(",")[0], job.text, job)
+                self.assertIn(f"authorization: Bearer {self.stubs['GITHUB_TOKEN']}", job.text)
+        events, requests = self.settle()
+        self.check_oracle(b"", events, requests, len(programs))
+
+    def test_a_refusal_can_be_read_by_clients_of_every_kind(self):
+        """U09, also for those that speak nothing else."""
+        for line in (f'curl -sS --http2 -H "Authorization: Bearer $GITHUB_TOKEN" https://{B_SEEN}/x',
+                     f'nghttp --no-verify-peer -H "authorization: Bearer $GITHUB_TOKEN" https://{B_SEEN}/x'):
+            job = self.sandbox.run(line)
+            self.assertEqual(json.loads(job.text)["code"], MISMATCH, job)
+        self.settle()
+
+    def test_a_stream_ends_with_its_credential(self):
+        """H13."""
+        old = self.world.secrets["OTHER_KEY"]
+        attacker, answer = Attacker(self.sandbox), []
+        ask = steps(["headers", 1, head("/wait/revoked", ["x-api-key", self.stubs["OTHER_KEY"]], host=OTHER)], seconds=30)
+        work = threading.Thread(target=lambda: answer.append(
+            attacker.ask(way="direct", host=OTHER, port=443, tls=True, payload="", **ask)))
+        work.start()
+        wait_for(lambda: any(r["target"] == "/wait/revoked" for r in self.world.internet.new_requests()), "the stream is open")
+        time.sleep(0.3)
+        self.assertEqual(self.world.pons.command("vault", "rm", "OTHER_KEY").returncode, 0)
+        work.join(20)
+        self.assertFalse(work.is_alive(), "it goes on")
+        self.assertIn(b"tick", answer[0].data)
+        self.world.set_secret("OTHER_KEY", old, BINDINGS["OTHER_KEY"])
+        events, _ = self.settle()
+        cut = [event["path"] for event in events if event["verdict"] == "cut"]
+        self.assertEqual(cut, ["/wait/revoked"], events)
+
+    def test_an_encrypted_greeting_does_not_pass(self):
+        """D12: what it means is hidden, so it ends here, and the host that it names hears nothing of it."""
+        for host in (B, A):
+            for way in ("direct", "connect"):
+                ask = {"work": "greeting", "way": way, "host": host, "port": 443}
+                with self.subTest(host=host, way=way):
+                    open_one = self.attacker.ask(**ask)
+                    hidden = self.attacker.ask(**ask, encrypted=True)
+                    self.assertEqual(b"Authority of the test" in open_one.data, host == B, "a plain greeting is as it always was")
+                    self.assertNotIn(b"Authority of the test", hidden.data, "an encrypted greeting reached the host")
+                    self.assertIn(b"Pons", hidden.data)
+        _, requests = self.settle()
+        self.assertEqual(requests, [])
+
+
+FRAME = {"settings": 4, "ping": 6, "window": 8, "continuation": 9, "headers": 1, "reset": 3, "data": 0}
+
+
+class Floods(Http2Test):
+    """H07, P18: one sandbox does its worst; its connection ends, another sandbox is served, and memory stays flat."""
+
+    def setUp(self):
+        other = self.world.sandbox("beside")
+        self.addCleanup(other.destroy)
+        self.beside = Attacker(other)
+
+    def rss(self):
+        return rss_bytes(self.world.pons.role_pids()["egress"])
+
+    def serve_neighbour(self):
+        begun = time.monotonic()
+        auth = ["authorization", f"Bearer {self.beside.environment['GITHUB_TOKEN']}"]
+        answer = self.beside.ask(way="direct", host=A, port=443, tls=True, payload="", **steps(["headers", 1, head("/x", auth)], seconds=30))
+        self.assertEqual(answer.status, 200, answer)
+        return time.monotonic() - begun
+
+    def flood(self, name, *script, ends="goaway", seconds=20, **more):
+        """What came of it; meanwhile the neighbour is served."""
+        before, answer = self.rss(), []
+        ask = steps(*json.loads(self.fill(json.dumps(script), "GITHUB_TOKEN")), seconds=seconds, **more)
+        work = threading.Thread(target=lambda: answer.append(
+            self.attacker.ask(way="direct", host=A, port=443, tls=True, payload="", **ask)))
+        work.start()
+        waited, peak = [], before
+        while work.is_alive() or len(waited) < 3:
+            waited.append(self.serve_neighbour())
+            peak = max(peak, self.rss())
+        work.join()
+        print(f"\n{name}: {answer[0].end}; the neighbour waited {max(waited) * 1000:.0f} ms at most; egress grew by {(peak - before) / MIB:.1f} MiB")
+        self.assertRegex(answer[0].end, ends)
+        self.assertLess(peak - before, 40 * MIB)
+        wait_for(lambda: self.knock() or True, "the flooder is served again")
+
+    def test_floods_of_frames(self):
+        self.flood("100,000 resets", ["repeat", 100_000, [["headers", 0, head("/x", TOKEN)], ["frame", FRAME["reset"], 0, -1, "\0\0\0\x08"]]])
+        self.flood("settings", ["repeat", 100_000, [["frame", FRAME["settings"], 0, 0, ""]]])
+        self.flood("settings that nobody acknowledges", ["repeat", 100_000, [["frame", FRAME["settings"], 0, 0, ""]]], mute=True)
+        self.flood("pings", ["repeat", 200_000, [["frame", FRAME["ping"], 0, 0, "12345678"]]], mute=True, ends="goaway|silent|closed|whole")
+        self.flood("empty data", ["headers", 1, head("/x", TOKEN, method="POST"), {"end": False}],
+                   ["repeat", 100_000, [["frame", FRAME["data"], 0, 1, ""]]])
+        self.flood("a head without an end", ["frame", FRAME["headers"], 1, 1, "\x82"],
+                   ["repeat", 100_000, [["frame", FRAME["continuation"], 0, 1, ""]]])
+        self.flood("a head of megabytes", ["frame", FRAME["headers"], 1, 1, "\x82"],
+                   ["repeat", 1000, [["frame", FRAME["continuation"], 0, 1, "\x00\x01a\x7f\x80\x7e" + "x" * 16000]]], ends="goaway|closed")
+        self.flood("capitals", ["repeat", 20_000, [["headers", 0, head("/x", TOKEN, ["Upper", "1"])]]])
+        self.world.internet.new_requests()
+        events, _ = self.settle()
+        self.assertLess(len(events), 20_000, "the floods are written down in full")
+
+    def test_windows_that_never_open(self):
+        """Answers that nobody takes wait at their host."""
+        zero = struct.pack("!HI", 4, 0).decode("latin-1")
+        self.flood("a hundred answers behind shut windows",
+                   *[["headers", 2 * i + 1, head(f"/bytes/{i}?size=10000000", TOKEN)] for i in range(100)], ["pause", 2],
+                   settings=zero, hold_window=True, wanted=-1, ends="silent", seconds=6)
+        self.settle_all()
+
+    def settle_all(self):
+        """Decisions about what was cut off come when it is cut off."""
+        wait_for(lambda: self.knock() or True, "the flooder is served again")
+        self.world.internet.new_requests()
+        self.settle()
+
+    def test_slow_heads_end(self):
+        self.sandbox.write("/tmp/slow.py", (
+            "import select, socket, ssl, sys, time\n"
+            "host, held = sys.argv[1], []\n"
+            "for i in range(60):\n"
+            "    context = ssl.create_default_context()\n"
+            "    context.set_alpn_protocols(['h2'] if i % 2 else ['http/1.1'])\n"
+            "    stream = context.wrap_socket(socket.create_connection((host, 443)), server_hostname=host)\n"
+            "    begin = b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n' + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]) + bytes([0, 0x3f, 0, 1, 1, 0, 0, 0, 1])\n"
+            "    stream.sendall(begin if i % 2 else b'GET /slow HTTP/1.1\\r\\nX-Slow: ')\n"
+            "    held.append(stream)\n"
+            "print('begun', flush=True)\n"
+            "end, closed = time.monotonic() + 90, 0\n"
+            "while held and time.monotonic() < end:\n"
+            "    time.sleep(0.5)\n"
+            "    for stream in list(held):\n"
+            "        try:\n"
+            "            stream.sendall(b'x'); stream.settimeout(0.001)\n"
+            "            if stream.recv(4096) == b'': raise OSError\n"
+            "        except (TimeoutError, ssl.SSLWantReadError): pass\n"
+            "        except OSError: held.remove(stream); closed += 1\n"
+            "print(closed, flush=True)\n").encode())
+        before = self.rss()
+        lines = self.sandbox.start(f"exec python3 /tmp/slow.py {A}", seconds=120)
+        next(lines)
+        self.assertEqual(next(lines)["output"]["bytes"], "begun\n")
+        waited = [self.serve_neighbour() for _ in range(5)]
+        grown = self.rss() - before
+        job = self.sandbox.collect(lines)
+        print(f"\n60 slow heads: the neighbour waited {max(waited) * 1000:.0f} ms at most; egress grew by {grown / MIB:.1f} MiB")
+        self.assertEqual(job.text, "60\n", job)
+        self.assertLess(grown, 40 * MIB)
+        self.settle_all()
+
 
 del BoundaryTest, Http2Test  # or they would run by themselves

@@ -95,11 +95,15 @@ def exchange(ask):
             if not piece:
                 return received, "closed"
             received += piece
-        for more in ask.get("later", ()):
-            time.sleep(0.05)
-            stream.sendall(more.encode("latin-1"))
+        switched = not ask.get("await_head") or received.startswith(b"HTTP/1.1 101 ")
+        try:
+            for more in ask.get("later", ()) if switched else ():
+                time.sleep(ask.get("later_pause", 0.05))
+                stream.sendall(more.encode("latin-1"))
+        except (ConnectionError, ssl.SSLError):
+            pass
         seconds = ask.get("seconds", 5)
-        if ask.get("until_closed"):
+        if ask.get("until_closed") and switched:
             rest, end = read_all(stream, seconds, ask.get("until", "").encode("latin-1"))
             return received + rest, end
         stream.settimeout(seconds)
@@ -127,6 +131,38 @@ def datagram(ask):
         return b"", type(error).__name__
 
 
+def with_encrypted_part(hello):
+    """The greeting with an encrypted_client_hello of the outer kind (RFC 9849), as a client with a host's keys sends it."""
+    inner = os.urandom(32), os.urandom(200)
+    part = struct.pack("!BHHB", 0, 1, 1, 7) + b"".join(struct.pack("!H", len(each)) + each for each in inner)
+    part = struct.pack("!HH", 0xFE0D, len(part)) + part
+    at = 5 + 4 + 2 + 32  # behind both heads, the version and the random
+    at += 1 + hello[at]  # session
+    at += 2 + int.from_bytes(hello[at : at + 2], "big")  # ciphers
+    at += 1 + hello[at]  # compressions
+    size = int.from_bytes(hello[at : at + 2], "big") + len(part)
+    body = hello[9:at] + struct.pack("!H", size) + hello[at + 2 :] + part
+    return hello[:3] + struct.pack("!H", len(body) + 4) + b"\x01" + struct.pack("!I", len(body))[1:] + body
+
+
+def greeting(ask):
+    """Sends a TLS greeting and tells what answers it. TLS 1.2, so that the certificate can be read."""
+    context = ssl.create_default_context()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        context.wrap_bio(incoming, outgoing, server_hostname=ask.get("server_name", ask["host"])).do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    hello = outgoing.read()
+    stream, received = open_stream(ask)
+    if stream is None:
+        return received, "refused"
+    with stream:
+        stream.sendall(with_encrypted_part(hello) if ask.get("encrypted") else hello)
+        return read_all(stream, ask.get("seconds", 5), b"\x16\x03\x03\x00\x04\x0e\x00\x00\x00")  # the server is done
+
+
 def lookup(ask):
     kind = ask.get("kind", 1)
     name = b"".join(bytes([len(label)]) + label.encode("latin-1") for label in ask["host"].split(".")) + b"\0"
@@ -144,7 +180,7 @@ def http2(ask):
         return attack_http2.talk(start_tls(stream, ask) if ask.get("tls") else stream, ask)
 
 
-WORKS = {"exchange": exchange, "datagram": datagram, "lookup": lookup, "http2": http2}
+WORKS = {"exchange": exchange, "datagram": datagram, "lookup": lookup, "http2": http2, "greeting": greeting}
 
 
 def main():

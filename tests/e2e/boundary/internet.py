@@ -23,6 +23,7 @@ import zlib
 
 from .codings import CODINGS, ENCODINGS
 from .http2_host import Http2Host
+from .websocket_host import serve_socket
 
 HOSTS = {
     "api.github.com": "140.82.112.5",
@@ -184,6 +185,7 @@ class Conversation:
         pairs = [line.decode("latin-1").split(":", 1) for line in lines[1:]]
         fields = {name.lower(): value.strip() for name, value in pairs}
         self.head = b"\n".join(lines)
+        self.fields = fields
         self.record.request(
             number=self.number, address=self.address, port=self.port, server_name=self.server_name,
             protocol=self.protocol, host=fields.get("host"), method=method, target=target,
@@ -309,6 +311,10 @@ class Conversation:
     def answer_empty_coded(self, words, body):
         return self.answer(b"", status="304 Not Modified" if words.get("unchanged") else "200 OK",
                            fields=[("Content-Encoding", "gzip")])
+
+    def answer_socket(self, words, body):
+        serve_socket(self, words)
+        return False
 
     def answer_store(self, words, body):
         self.record.stored = self.secret

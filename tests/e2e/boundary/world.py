@@ -122,7 +122,7 @@ class Attacker:
     def __init__(self, sandbox):
         self.sandbox = sandbox
         for name in ("attack.py", "attack_http2.py"):
-            sandbox.write(f"/tmp/{name}", open(f"{HERE}/{name}", "rb").read())
+            sandbox.write(f"/tmp/{name}", read_text(f"{HERE}/{name}").encode())
         self.lines = sandbox.start("exec python3 -u /tmp/attack.py", seconds=600, input_open=True)
         self.job = next(self.lines)["job"]
         self.buffer = ""
