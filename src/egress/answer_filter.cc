@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "discretion.h"
 #include "pons/base/text.h"
 
 namespace pons::egress {
@@ -16,6 +17,9 @@ constexpr std::array kDropped = {"alt-svc", "date", "content-length", "content-t
 // A message may end like a secret begins, with a prefix that all of its kind have. More is a part
 // of one.
 constexpr std::size_t kOpenTailMax = 8;
+
+// gRPC's own limit for what it takes.
+constexpr std::size_t kMessageBytesMax = 4 * 1024 * 1024;
 
 bool is_dropped(std::string_view name) {
   return is_hop_field(name) || std::ranges::any_of(kDropped, [&](std::string_view dropped) {
@@ -45,6 +49,7 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(Boundary& boundary,
   auto secrets = boundary.secrets.current();
   if (!secrets) return std::unexpected(unreadable("the vault cannot be used"));
   if (judged.scrubs && *secrets != nullptr) {
+    filter.boundary_ = &boundary;
     filter.secrets_ = {*secrets};
     // A pack is checked as a whole by its reader: one that was rewritten is worth nothing.
     filter.rewritable_ = !head.find("content-type").value_or("").starts_with("application/x-git-");
@@ -77,9 +82,6 @@ bool AnswerFilter::holds_secret(const http::ResponseHead& head) const {
 
 std::expected<void, Refusal> AnswerFilter::take_fields(const http::ResponseHead& head) {
   const bool must_clean = scrubber_ && holds_secret(head);
-  const auto cleaned = [&](std::string_view text) {
-    return must_clean ? clean(text) : std::optional(std::string(text));
-  };
   head_.status = head.status;
   head_.content_type.clear();
   std::string codings;
@@ -90,9 +92,9 @@ std::expected<void, Refusal> AnswerFilter::take_fields(const http::ResponseHead&
       continue;
     }
     if (is_dropped(field.name) && !equal_ignoring_case(field.name, "content-type")) continue;
-    auto name = cleaned(field.name);
-    auto value = cleaned(field.value);
-    if (!name || !value || !http::is_token(*name))
+    auto name = must_clean ? clean(field.name) : std::optional(std::string(field.name));
+    auto value = must_clean ? clean(field.value) : std::optional(std::string(field.value));
+    if (!name || !value || !http::is_token(*name) || (scrubber_ && tells_secret(*boundary_, *name)))
       return std::unexpected(unreadable("a header field cannot be delivered"));
     if (equal_ignoring_case(field.name, "content-type")) {
       head_.content_type = std::move(*value);
@@ -110,7 +112,9 @@ std::expected<void, Refusal> AnswerFilter::take_fields(const http::ResponseHead&
     if (!decoder) return std::unexpected(unreadable("the answer's Content-Encoding is unknown"));
     decoder_.emplace(std::move(*decoder));
   }
-  if (head.framing == http::BodyFraming::kLength && !decoder_)
+  // A message that is unpacked has another length.
+  if (scrubber_) messages_ = GrpcMessages::find(head.fields);
+  if (head.framing == http::BodyFraming::kLength && !decoder_ && !messages_)
     head_.content_length = head.content_length;
   return {};
 }
@@ -126,20 +130,22 @@ std::optional<std::string> AnswerFilter::clean(std::string_view text) const {
   return out;
 }
 
+std::optional<std::string> AnswerFilter::clean_name(std::string_view name) const {
+  auto cleaned = clean(name);
+  if (cleaned && boundary_ != nullptr && tells_secret(*boundary_, *cleaned)) return std::nullopt;
+  return cleaned;
+}
+
 Result<void> AnswerFilter::pass_message(std::string& message) {
   if (!scrubber_) return {};
-  std::string out;
-  if (scrubber_->feed(message, out) != scan::Scrubber::State::kOk) return cut();
-  // What was delivered and what comes out now must agree as far as both go.
-  const std::size_t known = std::min(open_tail_.size(), out.size());
-  if (std::string_view(out).substr(0, known) != std::string_view(open_tail_).substr(0, known))
-    return cut();
-  const std::size_t held = scrubber_->held_bytes();
-  if (held > kOpenTailMax) return cut();
-  std::string open = out.size() < open_tail_.size() ? open_tail_.substr(out.size()) + message
-                                                    : message.substr(message.size() - held);
-  if (out.size() >= open_tail_.size()) message = out.substr(open_tail_.size()) + open;
-  open_tail_ = std::move(open);
+  auto cleaned = clean(message);
+  if (!cleaned) return cut();
+  message = std::move(*cleaned);
+  // What is left to be found is spread over messages.
+  std::string unused;
+  const bool is_clean = scrubber_->feed(message, unused) == scan::Scrubber::State::kOk &&
+                        scrubber_->replaced().empty();
+  if (!is_clean || scrubber_->held_bytes() > kOpenTailMax) return cut();
   return {};
 }
 
@@ -153,15 +159,37 @@ Result<void> AnswerFilter::scrub(std::string_view piece, std::string& out) {
 }
 
 Result<void> AnswerFilter::feed(std::string_view piece, std::string& out) {
-  if (!decoder_) return scrub(piece, out);
+  if (!decoder_) return unpack(piece, out);
   const auto decoded =
-      decoder_->feed(piece, [&](std::string_view clear) { return scrub(clear, out); });
+      decoder_->feed(piece, [&](std::string_view clear) { return unpack(clear, out); });
   if (!decoded) return cut();
+  return {};
+}
+
+// A compressed message of gRPC is delivered as one that is not, which every client takes.
+Result<void> AnswerFilter::unpack(std::string_view clear, std::string& out) {
+  using Part = GrpcMessages::Part;
+  if (!messages_) return scrub(clear, out);
+  const auto read = messages_->feed(clear, [&](Part part, std::string_view bytes) -> Result<void> {
+    if (part == Part::kAsIs) return scrub(bytes, out);
+    if (part == Part::kUnpacked) {
+      if (bytes.size() > kMessageBytesMax - unpacked_.size()) return cut();
+      unpacked_ += bytes;
+      return {};
+    }
+    std::string head(bytes);
+    for (int shift = 24; shift >= 0; shift -= 8)
+      head += static_cast<char>(unpacked_.size() >> shift);
+    TRY_VOID(scrub(head, out));
+    return scrub(std::exchange(unpacked_, {}), out);
+  });
+  if (!read) return cut();
   return {};
 }
 
 Result<void> AnswerFilter::finish(std::string& out) {
   if (decoder_ && !decoder_->finish()) return cut();
+  if (messages_ && !messages_->finish()) return cut();
   if (scrubber_ && scrubber_->finish(out) != scan::Scrubber::State::kOk) return cut();
   return {};
 }

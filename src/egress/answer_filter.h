@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "body_memory.h"
+#include "grpc_messages.h"
 #include "judge.h"
 #include "pons/http/head.h"
 #include "pons/scan/content_decoder.h"
@@ -31,6 +32,8 @@ class AnswerFilter {
   Result<void> finish(std::string& out);
   // Nothing when a value cannot be delivered.
   std::optional<std::string> clean(std::string_view text) const;
+  // The same for the name of a field, where letters may have lost their case.
+  std::optional<std::string> clean_name(std::string_view name) const;
   // For answers that are messages: `message`, as it may be delivered. A secret that is spread over
   // several cannot be replaced, because its beginning has arrived: kDenied before its end does.
   Result<void> pass_message(std::string& message);
@@ -39,10 +42,12 @@ class AnswerFilter {
 
  private:
   AnswerFilter() = default;
+  Result<void> unpack(std::string_view clear, std::string& out);
   Result<void> scrub(std::string_view piece, std::string& out);
   bool holds_secret(const http::ResponseHead& head) const;
   std::expected<void, Refusal> take_fields(const http::ResponseHead& head);
 
+  const Boundary* boundary_ = nullptr;
   scan::NeedleSets secrets_;  // empty: nothing is changed
   scan::Replacements replacements_;
   bool rewritable_ = true;
@@ -50,8 +55,9 @@ class AnswerFilter {
   std::optional<scan::Scrubber> scrubber_;
   BodyMemory memory_;  // for the decoder
   std::optional<scan::ContentDecoder> decoder_;
+  std::optional<GrpcMessages> messages_;
+  std::string unpacked_;  // of the message at hand
   http::Response head_;
-  std::string open_tail_;  // delivered in messages, and may yet turn out to begin a secret
 };
 
 }  // namespace pons::egress

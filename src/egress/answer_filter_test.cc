@@ -148,6 +148,26 @@ TEST_F(AnswerFilterTest, ASecretSpreadOverMessagesDoesNotArrive) {
   }
 }
 
+TEST_F(AnswerFilterTest, ASecretInSmallLettersIsNotDeliveredAsAName) {
+  std::string name = "x-" + std::string(kSecret);
+  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+  EXPECT_FALSE(open({{name, "1"}}));
+  EXPECT_FALSE((*open()).clean_name(name));
+  EXPECT_TRUE((*open()).clean_name("x-request-id-of-some-length"));
+}
+
+TEST_F(AnswerFilterTest, AMessageThatEndsInASecretDoesNotSpoilTheNext) {
+  auto filter = *open();
+  for (int i = 0; i < 3; ++i) {
+    std::string message = "you are " + std::string(kSecret);
+    EXPECT_TRUE(filter.pass_message(message));
+    EXPECT_EQ(message, "you are " + stub());
+    message = "next";
+    EXPECT_TRUE(filter.pass_message(message));
+    EXPECT_EQ(message, "next");
+  }
+}
+
 TEST_F(AnswerFilterTest, OtherHostsAnswersAreNotTouched) {
   judged_ = *judge("GET / HTTP/1.1\r\nHost: else.test.example", origin("else.test.example"));
   auto filter = *open({{"Content-Encoding", "exi"}}, 206);

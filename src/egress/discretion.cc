@@ -43,12 +43,17 @@ std::string for_the_record(const Boundary& boundary, AttachedSandbox& sandbox,
 bool tells_secret(const Boundary& boundary, const HostName& name) {
   std::string letters = name.text();
   std::erase(letters, '.');  // a secret may be spread over labels
+  return tells_secret(boundary, letters);
+}
+
+bool tells_secret(const Boundary& boundary, std::string_view name) {
+  if (name.size() < scan::kNeedleBytesMin) return false;
   return std::ranges::any_of(boundary.vault.list(), [&](const auto& credential) {
     return std::ranges::any_of(
         std::initializer_list<const Secret*>{&credential->value, &credential->previous},
         [&](const Secret* value) {
           return value->size() >= scan::kNeedleBytesMin &&
-                 contains_ignoring_case(letters, value->reveal());
+                 contains_ignoring_case(name, value->reveal());
         });
   });
 }

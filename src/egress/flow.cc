@@ -48,6 +48,39 @@ http::ServerLimits relay_limits() {
           .write_stall = std::chrono::minutes(5)};
 }
 
+http::Http2Limits http2_limits() {
+  const http::ServerLimits common = relay_limits();
+  http::Http2Limits limits;
+  limits.head = common.head;
+  limits.body_bytes = common.body_bytes;
+  limits.idle_time = common.idle_time;
+  limits.body_idle_time = common.body_idle_time;
+  limits.write_stall = common.write_stall;
+  return limits;
+}
+
+std::string_view to_string(Relay::Version version) {
+  return version == Relay::Version::kHttp2 ? "h2" : "http/1.1";
+}
+
+bool offers(const http::ClientHello& hello, std::string_view protocol) {
+  return std::ranges::find(hello.protocols, protocol) != hello.protocols.end();
+}
+
+// The one that every tool shows, unless the client speaks only the other.
+Relay::Version version_for_refusal(const http::ClientHello& hello) {
+  return offers(hello, "h2") && !offers(hello, "http/1.1") ? Relay::Version::kHttp2
+                                                           : Relay::Version::kHttp1;
+}
+
+Refusal not_spoken() {
+  return {.status = 502,
+          .code = "upstream_failed",
+          .reason = "the host speaks no protocol that the client offers",
+          .hint = "offer HTTP/1.1",
+          .rule = {}};
+}
+
 }  // namespace
 
 Flow::Flow(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox, linux::UniqueFd socket,
@@ -221,31 +254,41 @@ Task<> Flow::carry_tls(Origin origin, http::ClientHello hello) {
 Task<> Flow::end_tls(Origin origin, http::ClientHello hello) {
   std::vector<std::string> offered;
   for (const char* protocol : {"h2", "http/1.1"})
-    if (std::ranges::find(hello.protocols, protocol) != hello.protocols.end())
-      offered.emplace_back(protocol);
+    if (offers(hello, protocol)) offered.emplace_back(protocol);
   // The host chooses first, so that the client gets exactly what the host speaks.
   auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, offered);
-  auto identity = boundary_.leaves.find_or_sign(to_text(origin.host));
-  if (!identity) {
-    record(origin, audit::Verdict::kDrop, "tls", "no_certificate", "");
+  const std::string spoken =
+      upstream && !upstream->protocol.empty() ? upstream->protocol : "http/1.1";
+  if (upstream && !hello.protocols.empty() && !offers(hello, spoken))
+    upstream = std::unexpected(not_spoken());
+  const Version version =
+      upstream ? (spoken == "h2" ? Version::kHttp2 : Version::kHttp1) : version_for_refusal(hello);
+  auto client = co_await accept_tls(to_text(origin.host), hello, version);
+  if (!client) {
+    record(origin, audit::Verdict::kDrop, "tls", client.error(), "");
     co_return;
   }
-  const std::string protocol =
-      upstream && !upstream->protocol.empty() ? upstream->protocol : "http/1.1";
+  if (!upstream)
+    co_return co_await answer_refused(std::move(*client), origin, upstream.error(), version);
+  co_await relay(std::move(*client), origin, std::move(upstream->transport), version);
+}
+
+// The certificate that the client expects. The error is for the record.
+Task<std::expected<std::unique_ptr<http::Transport>, const char*>> Flow::accept_tls(
+    std::string name, const http::ClientHello& hello, Version version) {
+  const auto identity = boundary_.leaves.find_or_sign(name);
+  if (!identity) co_return std::unexpected("no_certificate");
+  const std::string protocol(to_string(version));
   watch_.reset();
   auto client = co_await http::accept_tls(
       boundary_.loop, std::move(socket_),
       http::TlsAccept{.context = boundary_.server_tls,
                       .identity = *identity,
                       .first_bytes = {},
-                      .protocol = hello.protocols.empty() ? "" : protocol},
+                      .protocol = offers(hello, protocol) ? protocol : ""},
       boundary_.loop.now() + kHandshakeTime);
-  if (!client) {
-    record(origin, audit::Verdict::kDrop, "tls", "client_tls", "");
-    co_return;
-  }
-  if (!upstream) co_return co_await answer_refused(std::move(*client), origin, upstream.error());
-  co_await relay(std::move(*client), origin, std::move(upstream->transport), protocol == "h2");
+  if (!client) co_return std::unexpected("client_tls");
+  co_return std::move(*client);
 }
 
 Task<> Flow::carry_http(Origin origin) {
@@ -256,46 +299,41 @@ Task<> Flow::carry_http(Origin origin) {
 // Without TLS nothing can be agreed on: whoever begins like this knows that the host speaks it.
 Task<> Flow::carry_http2(Origin origin) {
   auto upstream = co_await connect_upstream(boundary_, sandbox_, origin, {});
-  if (!upstream) {
-    record(origin, audit::Verdict::kDrop, "h2", upstream.error().code, upstream.error().rule);
-    co_return;
-  }
   auto client = take_socket();
-  if (client) co_await relay(std::move(*client), origin, std::move(upstream->transport), true);
+  if (!client) co_return;
+  if (!upstream)
+    co_return co_await answer_refused(std::move(*client), origin, upstream.error(),
+                                      Version::kHttp2);
+  co_await relay(std::move(*client), origin, std::move(upstream->transport), Version::kHttp2);
 }
 
 // ---- then
 
 Task<> Flow::relay(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
-                   std::unique_ptr<http::Transport> ready, bool http2) {
-  const bool tls = origin && origin->tls;
-  const std::optional<Origin> relayed_to = origin;
-  Relay relay(boundary_, sandbox_, std::move(origin), std::move(ready),
-              http2 ? Relay::Version::kHttp2 : Relay::Version::kHttp1);
-  if (http2) {
-    http::Http2Limits limits;
-    limits.head = relay_limits().head;
-    limits.body_bytes = kBodyBytesMax;
-    limits.idle_time = relay_limits().idle_time;
-    limits.body_idle_time = relay_limits().body_idle_time;
-    limits.write_stall = relay_limits().write_stall;
+                   std::unique_ptr<http::Transport> ready, Version version) {
+  Relay relay(boundary_, sandbox_, origin, std::move(ready), version);
+  co_await serve(std::move(client), std::move(origin), version,
+                 [&relay](http::Exchange& exchange) { return relay.handle(exchange); });
+}
+
+Task<> Flow::serve(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
+                   Version version, http::Handler handler) {
+  http::Refuser refuser = refuser_for(origin, version);
+  if (version == Version::kHttp2)
     co_return co_await http::serve_http2(
-        boundary_.loop, std::move(client), {.role = "sandbox"}, limits,
-        [&relay](http::Exchange& exchange) { return relay.handle(exchange); },
-        tls ? "https" : "http");
-  }
-  http::Server server(boundary_.loop, relay_limits(),
-                      [&relay](http::Exchange& exchange) { return relay.handle(exchange); });
-  server.set_refuser(refuser_for(relayed_to));
+        boundary_.loop, std::move(client), {.role = "sandbox"}, http2_limits(), std::move(handler),
+        origin && origin->tls ? "https" : "http", std::move(refuser));
+  http::Server server(boundary_.loop, relay_limits(), std::move(handler));
+  server.set_refuser(std::move(refuser));
   co_await server.serve_here(std::move(client), {.role = "sandbox"});
 }
 
 // What is no request is a decision, too, and its sender may be an agent that can learn.
-http::Refuser Flow::refuser_for(std::optional<Origin> origin) {
-  return [this, origin = origin.value_or(kNowhere)](int status, std::string_view reason) {
+http::Refuser Flow::refuser_for(std::optional<Origin> origin, Version version) {
+  return [this, origin = origin.value_or(kNowhere), version](int status, std::string_view reason) {
     ++sandbox_->traffic.refused;
     const Refusal refusal = malformed(status, reason);
-    record(origin, audit::Verdict::kBlock, "http/1.1", refusal.code, refusal.rule);
+    record(origin, audit::Verdict::kBlock, to_string(version), refusal.code, refusal.rule);
     return to_response(refusal, to_text(origin.host), "req_" + random_text(20));
   };
 }
@@ -325,37 +363,30 @@ Task<> Flow::refuse(Origin origin, Refusal refusal) {
     co_return;
   }
   if (const auto* hello = std::get_if<http::ClientHello>(&*greeting)) {
-    // The certificate that the client expects; without a usable name there is none to show.
+    // Without a usable name of its own, the client is shown the one that it dialled.
     const auto name = HostName::parse(hello->server_name.value_or(""));
-    const auto identity = boundary_.leaves.find_or_sign(name ? name->text() : to_text(origin.host));
-    if (identity) {
-      watch_.reset();
-      const bool offers = std::ranges::find(hello->protocols, "http/1.1") != hello->protocols.end();
-      auto client = co_await http::accept_tls(boundary_.loop, std::move(socket_),
-                                              http::TlsAccept{.context = boundary_.server_tls,
-                                                              .identity = *identity,
-                                                              .first_bytes = {},
-                                                              .protocol = offers ? "http/1.1" : ""},
-                                              boundary_.loop.now() + kHandshakeTime);
-      if (client) co_return co_await answer_refused(std::move(*client), origin, refusal);
-    }
-  } else if (std::holds_alternative<PlainHttp>(*greeting)) {
+    const Version version = version_for_refusal(*hello);
+    auto client = co_await accept_tls(name ? name->text() : to_text(origin.host), *hello, version);
+    origin.tls = true;
+    if (client) co_return co_await answer_refused(std::move(*client), origin, refusal, version);
+  } else if (!std::holds_alternative<UnknownProtocol>(*greeting)) {
+    const bool http2 = std::holds_alternative<PlainHttp2>(*greeting);
     auto client = take_socket();
-    if (client) co_return co_await answer_refused(std::move(*client), origin, refusal);
+    if (client)
+      co_return co_await answer_refused(std::move(*client), origin, refusal,
+                                        http2 ? Version::kHttp2 : Version::kHttp1);
   }
   record(origin, audit::Verdict::kDrop, "tcp", refusal.code, refusal.rule);
 }
 
-Task<> Flow::answer_refused(std::unique_ptr<http::Transport> client, Origin origin,
-                            Refusal refusal) {
+Task<> Flow::answer_refused(std::unique_ptr<http::Transport> client, Origin origin, Refusal refusal,
+                            Version version) {
   const auto answer = [&](http::Exchange& exchange) -> Task<> {
-    record(origin, audit::Verdict::kBlock, "http/1.1", refusal.code, refusal.rule);
+    record(origin, audit::Verdict::kBlock, to_string(version), refusal.code, refusal.rule);
     exchange.respond(to_response(refusal, to_text(origin.host), "req_" + random_text(20)));
     co_return;
   };
-  http::Server server(boundary_.loop, relay_limits(), answer);
-  server.set_refuser(refuser_for(origin));
-  co_await server.serve_here(std::move(client), {.role = "sandbox"});
+  co_await serve(std::move(client), origin, version, answer);
 }
 
 Result<std::unique_ptr<http::Transport>> Flow::take_socket() {

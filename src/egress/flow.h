@@ -6,6 +6,7 @@
 #include "pons/http/server.h"
 #include "pons/linux/fd.h"
 #include "refusal.h"
+#include "relay.h"
 #include "sniff.h"
 
 namespace pons::egress {
@@ -24,21 +25,28 @@ class Flow {
   Task<> run();
 
  private:
+  using Version = Relay::Version;
+
   Task<> serve_proxy();
   Task<> serve_connect_request();
   Task<> serve_names();
   Task<> carry(Origin origin);
   Task<> carry_tls(Origin origin, http::ClientHello hello);
   Task<> end_tls(Origin origin, http::ClientHello hello);
+  Task<std::expected<std::unique_ptr<http::Transport>, const char*>> accept_tls(
+      std::string name, const http::ClientHello& hello, Version version);
   Task<> carry_http(Origin origin);
   Task<> carry_http2(Origin origin);
   Task<> pass_through(Origin origin, std::string_view protocol);
   Task<> refuse_connect(Origin origin, Refusal refusal);
   Task<> refuse(Origin origin, Refusal refusal);
   Task<> relay(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
-               std::unique_ptr<http::Transport> ready, bool http2 = false);
-  http::Refuser refuser_for(std::optional<Origin> origin);
-  Task<> answer_refused(std::unique_ptr<http::Transport> client, Origin origin, Refusal refusal);
+               std::unique_ptr<http::Transport> ready, Version version = Version::kHttp1);
+  http::Refuser refuser_for(std::optional<Origin> origin, Version version);
+  Task<> answer_refused(std::unique_ptr<http::Transport> client, Origin origin, Refusal refusal,
+                        Version version);
+  Task<> serve(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
+               Version version, http::Handler handler);
 
   std::expected<Origin, Refusal> find_origin(const OriginalDestination& destination);
   std::optional<Refusal> check_greeting(const Origin& origin, const http::ClientHello& hello) const;

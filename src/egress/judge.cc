@@ -24,6 +24,24 @@ constexpr std::array kCredentialParameters = {
     "access_token", "private_token", "api_key",         "apikey",          "api-key",
     "job_token",    "oauth_token",   "x-amz-signature", "x-goog-signature"};
 
+// WebSocket's subprotocols are words like "graphql-transport-ws" or "v5.channel.k8s.io". Some hosts
+// take a credential there as well, which is longer, or has more digits, or no seams.
+bool is_plain_word(std::string_view text) {
+  constexpr std::size_t kBytesMax = 32;
+  constexpr std::size_t kPartBytesMax = 15;
+  constexpr std::ptrdiff_t kDigitsMax = 4;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (text.empty() || text.size() > kBytesMax) return false;
+  if (std::ranges::count_if(text, is_digit) > kDigitsMax) return false;
+  std::size_t part = 0;
+  for (const char c : text) {
+    part = c == '.' || c == '-' || c == '_' || c == '+' ? 0 : part + 1;
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (part > kPartBytesMax || (part > 0 && !is_letter && !is_digit(c))) return false;
+  }
+  return true;
+}
+
 Refusal refuse(std::string code, std::string reason, std::string hint) {
   return {.code = std::move(code), .reason = std::move(reason), .hint = std::move(hint)};
 }
@@ -253,6 +271,10 @@ class RequestJudge {
       if (is_hop_field(field.name) || is_dropped(field.name)) {
         // Dropped or not, nobody may write a stub there: a reason to look closer.
         seen.append(field.value).append("\n");
+        if (takes_ours_only_ && equal_ignoring_case(field.name, "sec-websocket-protocol") &&
+            !std::ranges::all_of(split(field.value, ','),
+                                 [](std::string_view word) { return is_plain_word(trim(word)); }))
+          return found_or_foreign(field.value, "field");
         continue;
       }
       const bool is_slot = takes_ours_only_ && is_credential_field(field.name);

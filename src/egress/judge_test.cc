@@ -187,6 +187,20 @@ TEST_F(JudgeTest, AnAddressFromBeforeARestartDoesNotLeadToAnotherName) {
   EXPECT_LE(wrong, 1);
 }
 
+TEST_F(JudgeTest, ASubprotocolIsAWordAndNoCredential) {
+  const auto offer = [&](std::string_view words) {
+    return code("GET / HTTP/1.1\r\nHost: api.test.example\r\nSec-WebSocket-Protocol: " +
+                std::string(words));
+  };
+  for (const char* word : {"graphql-transport-ws", "v5.channel.k8s.io, v4.channel.k8s.io", "mqtt",
+                           "wamp.2.json", "openai-beta.realtime-v1"})
+    EXPECT_EQ(offer(word), "") << word;
+  for (const char* word : {"ghp_0123456789abcdefghij", "abcdefghijklmnopqrst", "0123456789abcdef",
+                           "graphql-ws, key.sk-abcdefghijklmnopqrstuvwx", "a b", "a=b", ""})
+    EXPECT_EQ(offer(word), "foreign_credential") << word;
+  EXPECT_EQ(offer(stub()), "undeclared_position");
+}
+
 TEST_F(JudgeTest, DecisionsHoldNeitherStubsNorSecrets) {
   for (const std::string& text : {stub(), std::string(kSecret)})
     record_decision(*boundary_, *sandbox_,

@@ -69,6 +69,18 @@ Refusal budget_spent() {
           .rule = {}};
 }
 
+Refusal cut_short(std::string code, std::string reason) {
+  return {.status = 502,
+          .code = std::move(code),
+          .reason = std::move(reason),
+          .hint = "try again",
+          .rule = {}};
+}
+
+Refusal rules_changed() {
+  return cut_short("rules_changed", "the rules changed while the request was on its way");
+}
+
 http::Response to_response(const Refusal& refusal, const std::string& host,
                            const std::string& request_id) {
   return {.status = refusal.status,

@@ -30,6 +30,10 @@ std::string to_text(const Origin& origin);  // "api.example.com:443"
 Refusal refusal_of(const Decision& decision, const Origin& origin);
 
 Refusal budget_spent();
+// The other side's fault, or nobody's: 502, and worth another try.
+Refusal cut_short(std::string code, std::string reason);
+// What a request was judged by is no more.
+Refusal rules_changed();
 
 // {"code", "host", "reason", "hint", "request_id"}
 http::Response to_response(const Refusal& refusal, const std::string& host,

@@ -21,22 +21,16 @@ constexpr http::ClientLimits kUpstreamLimits{
     .idle_connections = 1,
     .idle_connection_time = std::chrono::minutes(5)};
 
-Refusal cut_short(std::string code, std::string reason) {
-  return {.status = 502,
-          .code = std::move(code),
-          .reason = std::move(reason),
-          .hint = "try again",
-          .rule = {}};
-}
-
 }  // namespace
 
 Relay::Relay(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox,
-             std::optional<Origin> origin, std::unique_ptr<http::Transport> ready, Version version)
+             std::optional<Origin> origin, std::unique_ptr<http::Transport> ready, Version version,
+             RelayLimits limits)
     : boundary_(boundary),
       sandbox_(std::move(sandbox)),
       origin_(std::move(origin)),
-      version_(version) {
+      version_(version),
+      limits_(limits) {
   if (origin_ && ready != nullptr) upstream_for(*origin_).ready = std::move(ready);
 }
 
@@ -186,7 +180,7 @@ Refusal Relay::body_refusal(const Case& request, const Error& error) const {
     return found_in(request.judged, boundary_, *request.body->finding(), request.origin, "body");
   if (request.body->is_undecodable())
     return {.code = "undecodable_body",
-            .reason = "the body is not what its Content-Encoding says",
+            .reason = "the body, or a message in it, is not coded as it says",
             .hint = "send it without coding",
             .rule = {}};
   return {.status = error.code == ErrorCode::kLimit ? 413 : 400,
@@ -206,9 +200,6 @@ bool Relay::still_holds(std::uint64_t policy_generation, const Judged& judged) c
 }
 
 Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
-  const auto changed = [] {
-    return cut_short("rules_changed", "the rules changed while the request was on its way");
-  };
   const auto holds = [this, &request] {
     return still_holds(request.policy_generation, request.judged);
   };
@@ -216,11 +207,11 @@ Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
   if (version_ == Version::kHttp1) upstream.still_holds = holds;
   const auto link = co_await link_to(upstream);
   if (!link) co_return link.error();
-  if (!holds()) co_return changed();
+  if (!holds()) co_return rules_changed();
   request.underway = record_beginning(boundary_, *sandbox_, describe(request));
   auto answer = co_await (*link)->send(std::move(request.judged.request));
   // Judged under rules that are no more: the answer is not delivered under new ones.
-  if (answer && !holds()) co_return changed();
+  if (answer && !holds()) co_return rules_changed();
   if (answer) co_return co_await deliver(request, **answer);
   if (request.over_budget || request.body->finding() || request.body->is_undecodable())
     co_return body_refusal(request, answer.error());
@@ -260,7 +251,7 @@ Task<std::optional<Refusal>> Relay::deliver(Case& request, http::UpstreamAnswer&
   }
   http::OwnedFields trailers;
   for (const auto& [name, value] : answer.trailers()) {
-    auto clean_name = filter->clean(name);
+    auto clean_name = filter->clean_name(name);
     auto clean_value = filter->clean(value);
     if (!clean_name || !clean_value) co_return has_secret();
     if (!is_hop_field(name)) trailers.emplace_back(std::move(*clean_name), std::move(*clean_value));

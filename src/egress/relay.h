@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +15,12 @@
 
 namespace pons::egress {
 
+struct RelayLimits {
+  // Of a WebSocket on which neither side sends a message; pings do not count.
+  Duration message_idle = std::chrono::minutes(15);
+  std::size_t message_bytes = 4 * 1024 * 1024;  // each is held as a whole while it is looked at
+};
+
 // Answers the requests of one connection out of a sandbox: each is judged, sent on in words of our
 // own, and its answer brought back.
 class Relay {
@@ -24,7 +31,8 @@ class Relay {
   // where it goes. `ready`: a connection to the origin that stands already. Both sides speak the
   // same version: nothing is ever translated.
   Relay(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox, std::optional<Origin> origin,
-        std::unique_ptr<http::Transport> ready = nullptr, Version version = Version::kHttp1);
+        std::unique_ptr<http::Transport> ready = nullptr, Version version = Version::kHttp1,
+        RelayLimits limits = {});
 
   Task<> handle(http::Exchange& exchange);
 
@@ -65,6 +73,7 @@ class Relay {
   std::shared_ptr<AttachedSandbox> sandbox_;
   std::optional<Origin> origin_;
   Version version_;
+  const RelayLimits limits_;
   std::map<std::string, Upstream> upstreams_;
 };
 

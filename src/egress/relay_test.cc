@@ -1,11 +1,9 @@
 #include "relay.h"
 
-#include <sys/socket.h>
-
 #include <fmt/format.h>
 
-#include "boundary_fixture.h"
 #include "pons/http/http2.h"
+#include "relay_fixture.h"
 
 namespace pons::egress {
 namespace {
@@ -13,20 +11,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr std::string_view kHost = "api.test.example";
-
-// A client, the relay and the host that it is for, on one loop. The connection to the host stands.
-class RelayTest : public BoundaryTest {
+class RelayTest : public RelayFixture {
  protected:
-  RelayTest() { set("TOKEN", kSecret, {"host=api.test.example"}); }
-
-  std::pair<std::unique_ptr<http::Transport>, std::unique_ptr<http::Transport>> make_line() {
-    int ends[2] = {-1, -1};
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-    return {*http::create_plain_transport(*loop_, linux::UniqueFd(ends[0])),
-            *http::create_plain_transport(*loop_, linux::UniqueFd(ends[1]))};
-  }
-
   void run(http::Handler host, const std::function<Task<>(http::Http2Client&)>& client) {
     auto [to_host, host_end] = make_line();
     auto [to_relay, relay_end] = make_line();
@@ -44,12 +30,6 @@ class RelayTest : public BoundaryTest {
     loop_->run();
     tasks.cancel_all();
   }
-  Task<> to_the_end(Task<> client) {
-    co_await loop_->next_round();  // so that run() is there to be stopped
-    co_await std::move(client);
-    loop_->stop();
-  }
-
   http::ClientRequest get(std::string target) {
     return {.target = std::move(target), .fields = {{"authorization", "Bearer " + stub()}}};
   }

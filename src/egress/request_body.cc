@@ -26,6 +26,8 @@ std::expected<RequestBody, Refusal> RequestBody::open(Boundary& boundary, Attach
     if (equal_ignoring_case(field.name, "content-encoding"))
       codings.append(codings.empty() ? "" : ",").append(field.value);
   if (body.forbidden_.empty()) codings.clear();
+  if (body.scanner_) body.messages_ = GrpcMessages::find(exchange.request().fields);
+  if (body.messages_) body.decoded_scanner_.emplace(body.forbidden_);
   auto decoder = scan::ContentDecoder::create(codings);
   if (!decoder)
     return std::unexpected(Refusal{.code = "undecodable_body",
@@ -37,28 +39,39 @@ std::expected<RequestBody, Refusal> RequestBody::open(Boundary& boundary, Attach
   body.memory_ = std::move(*memory);
   if (codings.empty()) return body;
   body.decoder_.emplace(std::move(*decoder));
-  body.decoded_scanner_.emplace(body.forbidden_);
+  if (!body.decoded_scanner_) body.decoded_scanner_.emplace(body.forbidden_);
   return body;
 }
 
 Result<void> RequestBody::look_at(std::string_view piece) {
   bytes_ += piece.size();
   if (scanner_) finding_ = scanner_->feed(piece);
-  if (!finding_ && decoder_) {
-    const auto decoded = decoder_->feed(piece, [&](std::string_view clear) {
-      finding_ = decoded_scanner_->feed(clear);
-      return finding_ ? Result<void>(stopped()) : Result<void>();
-    });
-    undecodable_ = !decoded && !finding_;
+  if (!finding_ && decoded_scanner_) {
+    const auto looked =
+        decoder_ ? decoder_->feed(piece, [&](std::string_view clear) { return look_inside(clear); })
+                 : look_inside(piece);
+    undecodable_ = !looked && !finding_;
   }
   if (finding_ || undecodable_) return stopped();
   return {};
 }
 
+// What is left when Content-Encoding is undone.
+Result<void> RequestBody::look_inside(std::string_view clear) {
+  const auto scan = [&](std::string_view bytes) {
+    finding_ = decoded_scanner_->feed(bytes);
+    return finding_ ? Result<void>(stopped()) : Result<void>();
+  };
+  if (!messages_) return scan(clear);
+  return messages_->feed(clear, [&](GrpcMessages::Part part, std::string_view bytes) {
+    return part == GrpcMessages::Part::kUnpackedEnd ? Result<void>() : scan(bytes);
+  });
+}
+
 Result<void> RequestBody::look_at_end() {
   if (scanner_) finding_ = scanner_->finish();
-  if (!finding_ && decoder_) {
-    undecodable_ = !decoder_->finish();
+  if (!finding_ && decoded_scanner_) {
+    undecodable_ = (decoder_ && !decoder_->finish()) || (messages_ && !messages_->finish());
     if (!undecodable_) finding_ = decoded_scanner_->finish();
   }
   if (finding_ || undecodable_) return stopped();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "body_memory.h"
+#include "grpc_messages.h"
 #include "judge.h"
 #include "pons/scan/content_decoder.h"
 #include "pons/scan/scanner.h"
@@ -11,8 +12,8 @@
 namespace pons::egress {
 
 // The body of a request on its way out. Every byte is looked at, in the form in which it is sent
-// and, where it is compressed, in the form that it has for its reader; what holds something that
-// must not leave is not handed on.
+// and, where it or a message in it is compressed, in the form that it has for its reader; what
+// holds something that must not leave is not handed on.
 class RequestBody {
  public:
   // A body of this size is looked at as a whole before anything leaves.
@@ -36,6 +37,7 @@ class RequestBody {
  private:
   RequestBody(http::Exchange& exchange, scan::NeedleSets forbidden);
   Result<void> look_at(std::string_view piece);
+  Result<void> look_inside(std::string_view clear);
   Result<void> look_at_end();
 
   http::Exchange* exchange_;
@@ -43,6 +45,7 @@ class RequestBody {
   scan::NeedleSets forbidden_;
   std::optional<scan::Scanner> scanner_;
   std::optional<scan::ContentDecoder> decoder_;
+  std::optional<GrpcMessages> messages_;
   std::optional<scan::Scanner> decoded_scanner_;
   std::optional<scan::Finding> finding_;
   bool undecodable_ = false;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint16_t kPolicyViolation = 1008;
 constexpr std::uint16_t kGone = 1001;
+constexpr Duration kGoodbyeTime = std::chrono::seconds(2);
 
 using Message = http::WebSocketMessage;
 
@@ -20,10 +21,13 @@ Task<Result<void>> pass_on(http::WebSocket& to, const Message& message) {
 }
 
 struct Pumps {
+  linux::Loop& loop;
   AttachedSandbox& sandbox;
   http::WebSocket& inside;
   http::WebSocket& outside;
   linux::Event over;
+  Duration idle_max;
+  TimePoint used;  // by either side
   std::optional<Refusal> refusal;
   std::uint64_t bytes_in = 0;
   bool scrubbed = false;
@@ -34,43 +38,74 @@ bool is_offered(std::string_view protocol, std::string_view offered) {
                              [&](std::string_view one) { return trim(one) == protocol; });
 }
 
+// The next message; nothing when there will be none.
+Task<std::optional<Message>> next_message(Pumps& pumps, http::WebSocket& from) {
+  for (;;) {
+    auto message = co_await from.receive(pumps.used + pumps.idle_max);
+    const bool is_late = !message && message.error().code == ErrorCode::kTimeout;
+    // The other side may have been busy meanwhile.
+    if (is_late && pumps.loop.now() < pumps.used + pumps.idle_max) continue;
+    if (!message) co_return std::nullopt;
+    pumps.used = pumps.loop.now();
+    co_return std::move(*message);
+  }
+}
+
 // Whole messages, however they were cut into frames: nothing passes by being fragmented or binary.
 Task<> pump_out(Pumps& pumps, const scan::NeedleSets& forbidden, auto refusal_for) {
   for (;;) {
-    const auto message = co_await pumps.inside.receive(kNever);
-    if (!message || !*message) break;
-    if (const auto finding = scan::scan_text(forbidden, (*message)->payload)) {
+    const auto message = co_await next_message(pumps, pumps.inside);
+    if (!message) break;
+    if (const auto finding = scan::scan_text(forbidden, message->payload))
       pumps.refusal = refusal_for(*finding);
-      (void)co_await pumps.inside.close(kPolicyViolation, pumps.refusal->code);
-      break;
-    }
-    if (!pumps.sandbox.spend((*message)->payload.size())) {
+    else if (!pumps.sandbox.spend(message->payload.size()))
       pumps.refusal = budget_spent();
+    if (pumps.refusal) {
       (void)co_await pumps.inside.close(kPolicyViolation, pumps.refusal->code);
       break;
     }
-    if (!co_await pass_on(pumps.outside, **message)) break;
+    if (!co_await pass_on(pumps.outside, *message)) break;
   }
   pumps.over.set();
 }
 
 Task<> pump_in(Pumps& pumps, AnswerFilter& filter) {
   for (;;) {
-    auto message = co_await pumps.outside.receive(kNever);
-    if (!message || !*message) break;
-    if (!filter.pass_message((*message)->payload)) {
-      pumps.refusal = Refusal{.status = 502,
-                              .code = "secret_in_answer",
-                              .reason = "a message holds a secret",
-                              .hint = "try again",
-                              .rule = {}};
+    auto message = co_await next_message(pumps, pumps.outside);
+    if (!message) break;
+    if (!filter.pass_message(message->payload)) {
+      pumps.refusal = cut_short("secret_in_answer", "a message holds a secret");
       break;
     }
     pumps.scrubbed = filter.has_scrubbed();
-    pumps.bytes_in += (*message)->payload.size();
-    if (!co_await pass_on(pumps.inside, **message)) break;
+    pumps.bytes_in += message->payload.size();
+    if (!co_await pass_on(pumps.inside, *message)) break;
   }
   pumps.over.set();
+}
+
+// What the client still sends is dropped: a socket that is closed on it would take the reason
+// along.
+Task<> say_goodbye(linux::Loop& loop, http::WebSocket& client) {
+  (void)co_await client.close(kGone, "");
+  const TimePoint deadline = loop.now() + kGoodbyeTime;
+  for (;;) {
+    const auto message = co_await client.receive(deadline);
+    if (!message || !*message) co_return;
+  }
+}
+
+// Words that were no messages. The socket that got them knows at once, whoever else ends first.
+std::optional<Refusal> find_fault(const Pumps& pumps) {
+  if (pumps.refusal) return pumps.refusal;
+  if (pumps.outside.has_refused_peer())
+    return cut_short("upstream_failed", "the host sent what is no WebSocket message");
+  if (!pumps.inside.has_refused_peer()) return std::nullopt;
+  return Refusal{.status = 400,
+                 .code = "malformed_request",
+                 .reason = "what was sent is no WebSocket message, or too large a one",
+                 .hint = "send whole messages without extensions",
+                 .rule = {}};
 }
 
 }  // namespace
@@ -84,38 +119,40 @@ Task<std::optional<Refusal>> Relay::carry_websocket(Case& request, Upstream& ups
                       .reason = "only WebSocket can be upgraded to",
                       .hint = "stay with HTTP",
                       .rule = {}};
-  upstream.still_holds = [this, &request] {
+  const auto holds = [this, &request] {
     return still_holds(request.policy_generation, request.judged);
   };
+  upstream.refusal.reset();
+  upstream.still_holds = holds;
   http::OwnedFields fields = std::move(request.judged.request.fields);
   if (const auto offered = head.find("sec-websocket-protocol"))
     fields.emplace_back("Sec-WebSocket-Protocol", *offered);
+  const http::WebSocketLimits limits{.message_bytes = limits_.message_bytes};
   http::Client client(boundary_.loop, connector_to(upstream), host_field(request.origin));
   request.underway = record_beginning(boundary_, *sandbox_, describe(request));
-  auto outside = co_await client.open_websocket(request.judged.request.target, std::move(fields));
-  if (!outside) {
-    if (upstream.refusal) co_return *upstream.refusal;
-    co_return Refusal{.status = 502,
-                      .code = "upstream_failed",
-                      .reason = "the host did not open a WebSocket",
-                      .hint = "try again",
-                      .rule = {}};
-  }
+  auto outside =
+      co_await client.open_websocket(request.judged.request.target, std::move(fields), limits);
+  if (!outside && upstream.refusal) co_return *upstream.refusal;
+  if (!outside) co_return cut_short("upstream_failed", "the host did not open a WebSocket");
+  if (!holds()) co_return rules_changed();
   // What the host chose is its own words, unless it is among what was offered.
   const std::string chosen = (*outside)->subprotocol();
   if (!chosen.empty() && !is_offered(chosen, head.find("sec-websocket-protocol").value_or("")))
-    co_return Refusal{.status = 502,
-                      .code = "upstream_failed",
-                      .reason = "the host chose a protocol that was not offered",
-                      .hint = "try again",
-                      .rule = {}};
+    co_return cut_short("upstream_failed", "the host chose a protocol that was not offered");
   const http::ResponseHead no_head;
   auto filter = AnswerFilter::open(boundary_, *sandbox_, request.judged, no_head);
   if (!filter) co_return filter.error();
-  auto inside = co_await request.exchange.accept_websocket({}, chosen);
+  auto inside = co_await request.exchange.accept_websocket(limits, chosen);
   request.answer_begun = true;
   if (!inside) co_return std::nullopt;  // the client was told why
-  Pumps pumps{*sandbox_, **inside, **outside, linux::Event(boundary_.loop), {}};
+  Pumps pumps{.loop = boundary_.loop,
+              .sandbox = *sandbox_,
+              .inside = **inside,
+              .outside = **outside,
+              .over = linux::Event(boundary_.loop),
+              .idle_max = limits_.message_idle,
+              .used = boundary_.loop.now(),
+              .refusal = {}};
   {
     linux::TaskGroup group(boundary_.loop);
     group.spawn(pump_out(pumps, request.judged.forbidden, [&](const scan::Finding& finding) {
@@ -125,10 +162,10 @@ Task<std::optional<Refusal>> Relay::carry_websocket(Case& request, Upstream& ups
     co_await pumps.over.wait(kNever);
   }
   (void)co_await (*outside)->close(kGone, "");
-  (void)co_await (*inside)->close(kGone, "");
+  co_await say_goodbye(boundary_.loop, **inside);
   request.bytes_back = pumps.bytes_in;
   request.scrubbed = pumps.scrubbed;
-  co_return pumps.refusal;
+  co_return find_fault(pumps);
 }
 
 }  // namespace pons::egress

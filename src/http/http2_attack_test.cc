@@ -1,5 +1,7 @@
 // Clients that write frames by hand, against the server's side.
 
+#include <atomic>
+
 #include <fmt/format.h>
 
 #include "http2_fixture.h"
@@ -425,6 +427,29 @@ TEST(Http2FrameTracker, KnowsWhereABlockEndsHoweverTheBytesAreCut) {
     whole.follow(std::string_view(bytes).substr(0, at));
     EXPECT_EQ(whole.is_in_block(), expected) << at;
   }
+}
+
+TEST_F(Http2AttackTest, EveryRequestThatIsNoneIsToldOnce) {
+  std::atomic<int> told = 0;
+  refuser_ = [&](int, std::string_view) {
+    ++told;
+    return Response{.status = 403, .body = "no"};
+  };
+  handle_with(echo);
+  FramePeer peer = dial();
+  peer.greet();
+  peer.send_request(1, request_fields({{"Upper", "1"}, {"Also", "1"}}));
+  EXPECT_EQ(peer.read_refusal(), kProtocolError);
+  EXPECT_EQ(told, 1);
+  peer.send_request(3, request_fields({{":path", "/again"}}));
+  EXPECT_EQ(peer.read_refusal(), kProtocolError);
+  EXPECT_EQ(told, 2);
+  peer.send_request(5, request_fields({{"host", "b.test"}}));
+  EXPECT_EQ(peer.read_body(5), "no");
+  EXPECT_EQ(told, 3);
+  peer.send_request(7, request_fields());
+  EXPECT_EQ(peer.read_body(7), "GET / ");
+  EXPECT_EQ(told, 3);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ class Http2Call {
         co_return make_error(ErrorCode::kTimeout, "read answer", "no answer before the deadline");
     }
     const auto refusal = settle_http2_response(stream_->head_block(), request_.method,
-                                               stream_->has_whole_input(), head_);
+                                               stream_->has_only_head(), head_);
     if (refusal) co_return make_error(ErrorCode::kInvalid, "read answer", refusal.reason);
     co_return {};
   }

@@ -17,7 +17,7 @@ Http2Exchange::Http2Exchange(linux::Loop& loop, Http2Session& session,
 Refusal Http2Exchange::settle(std::string_view scheme) {
   if (stream_->is_too_large) return {431, "the fields are too large or too many"};
   const auto refusal = settle_http2_request(stream_->head_block(), scheme, limits_.head,
-                                            stream_->has_whole_input(), head_);
+                                            stream_->has_only_head(), head_);
   if (refusal) head_.clear();
   continue_wanted_ = head_.expect_continue;
   return refusal;

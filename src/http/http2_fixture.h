@@ -159,7 +159,7 @@ class Http2Test : public ::testing::Test {
       auto transport = create_plain_transport(thread_.loop(), std::move(*socket));
       connections_->spawn(serve_http2(thread_.loop(), std::move(*transport),
                                       Peer{.role = "sandbox", .address = {}, .descriptors = {}},
-                                      limits_, handler_, "http"));
+                                      limits_, handler_, "http", refuser_));
     });
     return std::move(theirs);
   }
@@ -185,6 +185,7 @@ class Http2Test : public ::testing::Test {
 
   LoopThread thread_;
   Handler handler_;
+  Refuser refuser_;
   Http2Limits limits_;
   std::optional<linux::TaskGroup> connections_;
   std::list<std::unique_ptr<Http2Client>> clients_;

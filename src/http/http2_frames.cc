@@ -58,9 +58,11 @@ struct Http2Session::Callbacks {
   static int invalid_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t*,
                             std::size_t, const std::uint8_t*, std::size_t, std::uint8_t,
                             void* user) {
+    self(user).note_malformed(*frame);
     return self(user).refuse(frame->hd.stream_id, NGHTTP2_PROTOCOL_ERROR);
   }
-  static int invalid_frame(nghttp2_session*, const nghttp2_frame*, int, void* user) {
+  static int invalid_frame(nghttp2_session*, const nghttp2_frame* frame, int, void* user) {
+    self(user).note_malformed(*frame);
     self(user).count_nuisance();
     return 0;
   }
@@ -139,6 +141,13 @@ Http2Stream* Http2Session::find(std::int32_t id) {
   return found == streams_.end() ? nullptr : found->second.get();
 }
 
+// A head that can be no request, once; what belongs to a request is its handler's affair.
+void Http2Session::note_malformed(const nghttp2_frame& frame) {
+  Http2Stream* stream = find(frame.hd.stream_id);
+  if (frame.hd.type != NGHTTP2_HEADERS || stream == nullptr || stream->head_done) return;
+  if (!std::exchange(stream->is_malformed, true)) ++refusals_;
+}
+
 int Http2Session::refuse(std::int32_t id, std::uint32_t code) {
   count_nuisance();
   nghttp2_submit_rst_stream(native_.get(), NGHTTP2_FLAG_NONE, id, code);
@@ -204,16 +213,16 @@ void Http2Session::take_headers(const nghttp2_frame& frame, Http2Stream& stream)
       return stream.fail(make_error(ErrorCode::kInvalid, "read trailers", "one is not legal there"),
                          NGHTTP2_PROTOCOL_ERROR);
   } else if (side_ == Http2Side::kServer) {
-    stream.take_head();
+    stream.take_head(is_last);
     ready_.push_back(streams_.at(frame.hd.stream_id));
   } else {
-    take_answer_head(stream);
+    take_answer_head(stream, is_last);
   }
   if (is_last) stream.input_ended();
 }
 
 // Interim answers are skipped: nobody here waits for them.
-void Http2Session::take_answer_head(Http2Stream& stream) {
+void Http2Session::take_answer_head(Http2Stream& stream, bool is_last) {
   const std::vector<Field> fields = stream.block.fields();
   if (!fields.empty() && fields[0].name == ":status" && fields[0].value.starts_with('1')) {
     stream.block.clear();
@@ -221,7 +230,7 @@ void Http2Session::take_answer_head(Http2Stream& stream) {
       refuse(stream.id(), NGHTTP2_ENHANCE_YOUR_CALM);
     return;
   }
-  stream.take_head();
+  stream.take_head(is_last);
 }
 
 // ---- out

@@ -12,18 +12,20 @@ namespace {
 class Http2Connection {
  public:
   Http2Connection(linux::Loop& loop, std::unique_ptr<Transport> transport, Peer peer,
-                  const Http2Limits& limits, Handler handler, std::string scheme)
+                  const Http2Limits& limits, Handler handler, std::string scheme, Refuser refuser)
       : loop_(loop),
         peer_(std::move(peer)),
         limits_(limits),
         handler_(std::move(handler)),
         scheme_(std::move(scheme)),
+        refuser_(std::move(refuser)),
         session_(loop, std::move(transport), Http2Side::kServer, limits),
         streams_(loop) {
     // A client that resets its streams does not get more of them than one that waits.
     session_.serve(
         [this] { return streams_.size() < limits_.streams; },
-        [this](std::shared_ptr<Http2Stream> stream) { streams_.spawn(serve(std::move(stream))); });
+        [this](std::shared_ptr<Http2Stream> stream) { streams_.spawn(serve(std::move(stream))); },
+        [this] { (void)refuse({400, "the request breaks the rules of HTTP/2"}); });
   }
 
   Task<> run() {
@@ -36,7 +38,7 @@ class Http2Connection {
   Task<> serve(std::shared_ptr<Http2Stream> stream) {
     Http2Exchange exchange(loop_, session_, stream, peer_, limits_);
     if (const Refusal refusal = exchange.settle(scheme_)) {
-      exchange.respond(error_response(refusal.status, "invalid_request", refusal.reason));
+      exchange.respond(refuse(refusal));
     } else {
       co_await handle(exchange, *stream);
       exchange.complete();
@@ -48,6 +50,11 @@ class Http2Connection {
       stream->reset(NGHTTP2_NO_ERROR);  // the answer is complete without the rest of the request
     }
     stream->abandon();
+  }
+
+  Response refuse(const Refusal& refusal) const {
+    return refuser_ ? refuser_(refusal.status, refusal.reason)
+                    : error_response(refusal.status, "invalid_request", refusal.reason);
   }
 
   Task<> handle(Http2Exchange& exchange, Http2Stream& stream) {
@@ -78,6 +85,7 @@ class Http2Connection {
   const Http2Limits limits_;
   const Handler handler_;
   const std::string scheme_;
+  const Refuser refuser_;
   Http2Session session_;
   linux::TaskGroup streams_;  // last: its tasks use all of the above
 };
@@ -98,9 +106,9 @@ std::size_t Http2Limits::memory_bytes_max() const {
 }
 
 Task<> serve_http2(linux::Loop& loop, std::unique_ptr<Transport> transport, Peer peer,
-                   Http2Limits limits, Handler handler, std::string scheme) {
+                   Http2Limits limits, Handler handler, std::string scheme, Refuser refuser) {
   Http2Connection connection(loop, std::move(transport), std::move(peer), limits,
-                             std::move(handler), std::move(scheme));
+                             std::move(handler), std::move(scheme), std::move(refuser));
   co_await connection.run();
 }
 

@@ -48,9 +48,10 @@ Http2Session::~Http2Session() {
   end();
 }
 
-void Http2Session::serve(MayOpen may_open, OnRequest on_request) {
+void Http2Session::serve(MayOpen may_open, OnRequest on_request, OnRefusal on_refusal) {
   may_open_ = std::move(may_open);
   on_request_ = std::move(on_request);
+  on_refusal_ = std::move(on_refusal);
 }
 
 void Http2Session::greet() {
@@ -99,6 +100,7 @@ void Http2Session::end() {
 // A GOAWAY with the code goes out behind what is queued; nothing more is read.
 void Http2Session::end_by_us(std::uint32_t code) {
   if (std::exchange(is_ending_, true)) return;
+  if (code != NGHTTP2_NO_ERROR) ++refusals_;
   nghttp2_session_terminate_session(native_.get(), code);
   output_wanted_.set();
 }
@@ -121,6 +123,7 @@ Task<> Http2Session::read_all() {
     if (!got && got.error().code == ErrorCode::kTimeout) {
       if (next_deadline() > loop_.now()) continue;
       end_by_us(tracker_.is_in_block() ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_NO_ERROR);
+      tell_refusals();
       break;
     }
     if (!got || *got == 0) co_return over_.set();
@@ -158,7 +161,13 @@ void Http2Session::feed(std::string_view bytes) {
   }
   // It was forbidden before there was a request. nghttp2 waits for the server to confirm that.
   if (tracker_.has_push()) end_by_us(NGHTTP2_PROTOCOL_ERROR);
+  tell_refusals();
   output_wanted_.set();
+}
+
+void Http2Session::tell_refusals() {
+  for (std::size_t left = std::exchange(refusals_, 0); on_refusal_ && left > 0; --left)
+    on_refusal_();
 }
 
 void Http2Session::count_nuisance() {

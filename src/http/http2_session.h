@@ -27,6 +27,8 @@ class Http2Session {
   // A request whose head is complete. Never called from within nghttp2.
   using OnRequest = std::function<void(std::shared_ptr<Http2Stream>)>;
   using MayOpen = std::function<bool()>;  // is there room for one more request?
+  // A request whose head cannot be read, or a connection that ends because it breaks the rules.
+  using OnRefusal = std::function<void()>;
 
   Http2Session(linux::Loop& loop, std::unique_ptr<Transport> transport, Http2Side side,
                const Http2Limits& limits);
@@ -34,7 +36,7 @@ class Http2Session {
   Http2Session(const Http2Session&) = delete;
   Http2Session& operator=(const Http2Session&) = delete;
 
-  void serve(MayOpen may_open, OnRequest on_request);
+  void serve(MayOpen may_open, OnRequest on_request, OnRefusal on_refusal);
   // Until the connection is over. Every stream is closed then.
   Task<> run();
   bool takes_requests() const { return !is_over_ && !is_going_away_; }
@@ -76,7 +78,9 @@ class Http2Session {
   int refuse(std::int32_t id, std::uint32_t code);
   void take_frame(const nghttp2_frame& frame);
   void take_headers(const nghttp2_frame& frame, Http2Stream& stream);
-  void take_answer_head(Http2Stream& stream);
+  void take_answer_head(Http2Stream& stream, bool is_last);
+  void note_malformed(const nghttp2_frame& frame);
+  void tell_refusals();
 
   linux::Loop& loop_;
   std::unique_ptr<Transport> transport_;
@@ -84,6 +88,8 @@ class Http2Session {
   const Http2Limits limits_;
   MayOpen may_open_;
   OnRequest on_request_;
+  OnRefusal on_refusal_;
+  std::size_t refusals_ = 0;  // to be told after feed()
   std::map<std::int32_t, std::shared_ptr<Http2Stream>> streams_;
   std::vector<std::shared_ptr<Http2Stream>> ready_;  // requests to be handed over after feed()
 

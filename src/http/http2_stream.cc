@@ -31,8 +31,9 @@ void Http2Stream::input_ended() {
   came.set();
 }
 
-void Http2Stream::take_head() {
+void Http2Stream::take_head(bool is_last) {
   head_done = true;
+  has_only_head_ = is_last;
   head_ = std::exchange(block, {});
   came.set();
 }

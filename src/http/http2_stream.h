@@ -44,6 +44,8 @@ class Http2Stream {
 
   bool is_closed() const { return session_ == nullptr; }
   bool has_whole_input() const { return input_ended_; }
+  // True when nothing but a head was sent; a body that came along with its head is a body.
+  bool has_only_head() const { return has_only_head_; }
   bool has_sent_all() const { return output_sent_; }
   std::int32_t id() const { return id_; }
   TimePoint last_sent() const { return last_sent_; }
@@ -62,14 +64,15 @@ class Http2Stream {
   FieldBlock block;           // fields on their way in
   bool head_done = false;     // what follows is the body, and then trailers
   bool is_too_large = false;  // the head
+  bool is_malformed = false;  // the head, and its session knows
   int interim_answers = 0;    // a client's
   bool is_reset_by_peer = false;
 
   void opened(std::int32_t id) { id_ = id; }
   void take_in(std::string_view bytes);
   void input_ended();
-  void take_head();      // from the block
-  void take_trailers();  // the same
+  void take_head(bool is_last);  // from the block
+  void take_trailers();          // the same
   void output_ended();
   void closed(std::uint32_t code);
   void lost(Error error);  // with the connection
@@ -90,6 +93,7 @@ class Http2Stream {
   FieldBlock head_;
   OwnedFields trailers_;
   bool input_ended_ = false;
+  bool has_only_head_ = false;
   bool abandoned_ = false;
 
   std::string output_;

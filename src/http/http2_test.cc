@@ -300,6 +300,17 @@ TEST_F(Http2Test, AnswersThatAreDroppedDoNotBlockTheConnection) {
   });
 }
 
+TEST_F(Http2Test, ABodyThatComesAlongWithItsHeadIsABody) {
+  handle_with(echo);
+  FramePeer peer = dial();
+  Pairs fields = request_fields();
+  fields.front().second = "POST";
+  // In one write, so that all of it is there before anyone looks.
+  peer.send(std::string(kMagic) + frame(kSettings, 0, 0) +
+            frame(kHeaders, kEndHeaders, 1, hpack(fields)) + frame(kData, kEndStream, 1, "hello"));
+  EXPECT_EQ(peer.read_body(1), "POST / hello");
+}
+
 TEST_F(Http2Test, BodyPastTheLimitIsRefused) {
   handle_with(echo, {.body_bytes = 1000});
   Http2Client& client = client_over(dial_socket());

@@ -75,6 +75,7 @@ Task<Result<std::optional<WebSocketMessage>>> WebSocket::receive(TimePoint deadl
 Task<Result<std::optional<WebSocketMessage>>> WebSocket::refuse(std::uint16_t code,
                                                                 const char* reason) {
   close_code_ = code;
+  has_refused_peer_ = true;
   if (!close_sent_) {
     close_sent_ = true;
     (void)co_await send_frame(WebSocketEventKind::kClose, reason, code);

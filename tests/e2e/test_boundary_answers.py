@@ -5,7 +5,7 @@ import time
 
 from boundary import certificates
 from boundary.cases import A, A_GIT, AUTH, B, B_SEEN, E, BoundaryTest, Case, add_cases, get
-from boundary.internet import CODINGS, ENCODINGS
+from boundary.codings import CODINGS, ENCODINGS
 from boundary.world import Attacker, enter
 from pons_fixture import read_text, wait_for
 

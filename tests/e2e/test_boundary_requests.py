@@ -7,7 +7,7 @@ import gzip
 import zlib
 
 from boundary.cases import A, A_GIT, AUTH, B, B_SEEN, E, OTHER, BoundaryTest, Case, add_cases, get
-from boundary.internet import brotli, zstandard
+from boundary.codings import brotli, zstandard
 from boundary.world import enter
 
 MISMATCH = "credential_endpoint_mismatch"

@@ -12,13 +12,15 @@ import time
 PROXY = ("127.0.0.1", 3128)
 
 
-def read_all(stream, seconds):
-    """Until the other side closes, or says nothing for a while."""
+def read_all(stream, seconds, until=b""):
+    """Until the other side closes, or says nothing for a while, or has said what is waited for."""
     received = b""
     stream.settimeout(seconds)
     try:
         while piece := stream.recv(65536):
             received += piece
+            if until and until in received:
+                return received, "whole"
         return received, "closed"
     except (TimeoutError, socket.timeout):
         return received, "silent"
@@ -88,12 +90,22 @@ def exchange(ask):
                 stream.sendall(payload[i : i + step])
         except (ConnectionError, ssl.SSLError):
             pass
-        for more in ask.get("later", ()):
-            time.sleep(0.05)
-            stream.sendall(more.encode("latin-1"))
+        while ask.get("await_head") and b"\r\n\r\n" not in received:
+            piece = stream.recv(65536)
+            if not piece:
+                return received, "closed"
+            received += piece
+        switched = not ask.get("await_head") or received.startswith(b"HTTP/1.1 101 ")
+        try:
+            for more in ask.get("later", ()) if switched else ():
+                time.sleep(ask.get("later_pause", 0.05))
+                stream.sendall(more.encode("latin-1"))
+        except (ConnectionError, ssl.SSLError):
+            pass
         seconds = ask.get("seconds", 5)
-        if ask.get("until_closed"):
-            return read_all(stream, seconds)
+        if ask.get("until_closed") and switched:
+            rest, end = read_all(stream, seconds, ask.get("until", "").encode("latin-1"))
+            return received + rest, end
         stream.settimeout(seconds)
         try:
             while not whole_answer(received):
@@ -119,6 +131,38 @@ def datagram(ask):
         return b"", type(error).__name__
 
 
+def with_encrypted_part(hello):
+    """The greeting with an encrypted_client_hello of the outer kind (RFC 9849), as a client with a host's keys sends it."""
+    inner = os.urandom(32), os.urandom(200)
+    part = struct.pack("!BHHB", 0, 1, 1, 7) + b"".join(struct.pack("!H", len(each)) + each for each in inner)
+    part = struct.pack("!HH", 0xFE0D, len(part)) + part
+    at = 5 + 4 + 2 + 32  # behind both heads, the version and the random
+    at += 1 + hello[at]  # session
+    at += 2 + int.from_bytes(hello[at : at + 2], "big")  # ciphers
+    at += 1 + hello[at]  # compressions
+    size = int.from_bytes(hello[at : at + 2], "big") + len(part)
+    body = hello[9:at] + struct.pack("!H", size) + hello[at + 2 :] + part
+    return hello[:3] + struct.pack("!H", len(body) + 4) + b"\x01" + struct.pack("!I", len(body))[1:] + body
+
+
+def greeting(ask):
+    """Sends a TLS greeting and tells what answers it. TLS 1.2, so that the certificate can be read."""
+    context = ssl.create_default_context()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        context.wrap_bio(incoming, outgoing, server_hostname=ask.get("server_name", ask["host"])).do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    hello = outgoing.read()
+    stream, received = open_stream(ask)
+    if stream is None:
+        return received, "refused"
+    with stream:
+        stream.sendall(with_encrypted_part(hello) if ask.get("encrypted") else hello)
+        return read_all(stream, ask.get("seconds", 5), b"\x16\x03\x03\x00\x04\x0e\x00\x00\x00")  # the server is done
+
+
 def lookup(ask):
     kind = ask.get("kind", 1)
     name = b"".join(bytes([len(label)]) + label.encode("latin-1") for label in ask["host"].split(".")) + b"\0"
@@ -126,7 +170,17 @@ def lookup(ask):
     return datagram({"host": ask.get("server", "127.0.0.1"), "port": 53, "payload": query.decode("latin-1"), "seconds": 5})
 
 
-WORKS = {"exchange": exchange, "datagram": datagram, "lookup": lookup}
+def http2(ask):
+    import attack_http2  # not every sandbox has what it needs
+
+    stream, received = open_stream(ask)
+    if stream is None:
+        return received, "refused"
+    with stream:
+        return attack_http2.talk(start_tls(stream, ask) if ask.get("tls") else stream, ask)
+
+
+WORKS = {"exchange": exchange, "datagram": datagram, "lookup": lookup, "http2": http2, "greeting": greeting}
 
 
 def main():
@@ -134,10 +188,10 @@ def main():
     for line in sys.stdin:
         ask = json.loads(line)
         try:
-            received, end = WORKS[ask.get("work", "exchange")](ask)
+            received, end, *more = WORKS[ask.get("work", "exchange")](ask)
         except OSError as error:
-            received, end = b"", f"{type(error).__name__}: {error}"
-        print(json.dumps({"received": base64.b64encode(received).decode(), "end": end}), flush=True)
+            received, end, more = b"", f"{type(error).__name__}: {error}", []
+        print(json.dumps({"received": base64.b64encode(received).decode(), "end": end, "more": more}), flush=True)
 
 
 if __name__ == "__main__":

@@ -55,10 +55,11 @@ class BoundaryTest(unittest.TestCase):
 
     policy = None
     config = ""
+    protocols = ("http/1.1",)
 
     @classmethod
     def setUpClass(cls):
-        cls.world = World(cls.policy, cls.config)
+        cls.world = World(cls.policy, cls.config, cls.protocols)
         cls.addClassCleanup(cls.world.end)
         cls.sandbox = cls.world.sandbox("attacker")
         cls.attacker = Attacker(cls.sandbox)

@@ -23,6 +23,9 @@ import zlib
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../differential"))
 from recorder import Recorder  # noqa: E402
+from .codings import CODINGS, ENCODINGS
+from .http2_host import Http2Host
+from .websocket_host import serve_socket
 
 HOSTS = {
     "api.github.com": "140.82.112.5",
@@ -52,76 +55,6 @@ ALIASES = {"alias.example.net": "attacker.example.org"}
 NAME_SERVER = "9.9.9.9"
 OUR_SIDE, THEIR_SIDE = "198.41.0.1", "198.41.0.2"
 STUCK = 90  # seconds after which a conversation is given up
-
-
-def brotli(data):
-    """The stream that stores: pieces of up to 64 KiB, as RFC 7932 section 9.2 allows."""
-    bits, count = 0, 0
-    out = b""
-
-    def put(value, width):
-        nonlocal bits, count, out
-        bits |= value << count
-        count += width
-        while count >= 8:
-            out += bytes([bits & 255])
-            bits >>= 8
-            count -= 8
-
-    put(0, 1)  # a window of 16 bits
-    for i in range(0, len(data), 65536):
-        piece = data[i : i + 65536]
-        put(0, 1)  # not the last
-        put(0, 2)  # four nibbles of size
-        put(len(piece) - 1, 16)
-        put(1, 1)  # stored
-        if count:
-            put(0, 8 - count)
-        out += piece
-    put(3, 2)  # last, empty
-    if count:
-        put(0, 8 - count)
-    return out
-
-
-def zstandard(data):
-    """One frame of stored blocks."""
-    out = struct.pack("<IBB", 0xFD2FB528, 0x00, 0x58)
-    blocks = [data[i : i + 65536] for i in range(0, len(data), 65536)] or [b""]
-    for i, block in enumerate(blocks):
-        out += struct.pack("<I", (len(block) << 3) | (i == len(blocks) - 1))[:3] + block
-    return out
-
-
-def raw_deflate(data):
-    packer = zlib.compressobj(wbits=-15)
-    return packer.compress(data) + packer.flush()
-
-
-CODINGS = {
-    "gzip": gzip.compress,
-    "GZIP": gzip.compress,
-    "x-gzip": gzip.compress,
-    "gzip-twice": lambda data: gzip.compress(b"first\n") + gzip.compress(data),
-    "deflate": zlib.compress,
-    "raw-deflate": raw_deflate,
-    "br": brotli,
-    "zstd": zstandard,
-    "gzip, br": lambda data: brotli(gzip.compress(data)),
-}
-ENCODINGS = {
-    "base64": base64.b64encode,
-    "base64url": base64.urlsafe_b64encode,
-    "base64-shifted": lambda data: base64.b64encode(b"x" + data),
-    "base32": base64.b32encode,
-    "hex": lambda data: data.hex().encode(),
-    "HEX": lambda data: data.hex().upper().encode(),
-    "percent": lambda data: b"".join(b"%%%02x" % byte for byte in data),
-    "json": lambda data: b"".join(b"\\u%04x" % byte for byte in data),
-    "entities": lambda data: b"".join(b"&#%d;" % byte for byte in data),
-    "utf-16le": lambda data: data.decode("latin-1").encode("utf-16-le"),
-    "utf-16be": lambda data: data.decode("latin-1").encode("utf-16-be"),
-}
 
 
 class Record:
@@ -176,6 +109,8 @@ class Conversation:
                 return self.echo_bytes()
             if self.address == HOSTS["reader.example.net"]:
                 return Recorder(self.stream).run()
+            if self.protocol == "h2" or (self.port == 80 and self.raw.recv(4, socket.MSG_PEEK) == b"PRI "):
+                return Http2Host(self).run()
             while self.serve_one():
                 pass
         except (OSError, ValueError, IndexError):
@@ -255,6 +190,7 @@ class Conversation:
         pairs = [line.decode("latin-1").split(":", 1) for line in lines[1:]]
         fields = {name.lower(): value.strip() for name, value in pairs}
         self.head = b"\n".join(lines)
+        self.fields = fields
         self.record.request(
             number=self.number, address=self.address, port=self.port, server_name=self.server_name,
             protocol=self.protocol, host=fields.get("host"), method=method, target=target,
@@ -380,6 +316,10 @@ class Conversation:
     def answer_empty_coded(self, words, body):
         return self.answer(b"", status="304 Not Modified" if words.get("unchanged") else "200 OK",
                            fields=[("Content-Encoding", "gzip")])
+
+    def answer_socket(self, words, body):
+        serve_socket(self, words)
+        return False
 
     def answer_store(self, words, body):
         self.record.stored = self.secret
@@ -534,11 +474,11 @@ def serve_names(record):
 # ---- start
 
 
-def make_contexts(directory):
+def make_contexts(directory, protocols):
     def context(name):
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         made.load_cert_chain(f"{directory}/{name}.pem", f"{directory}/{name}.key")
-        made.set_alpn_protocols(["http/1.1"])
+        made.set_alpn_protocols(protocols)
 
         def remember(stream, asked, _):
             stream.asked_name = asked
@@ -565,10 +505,10 @@ def configure_network():
     subprocess.run(["ip", "-batch", "-"], input="\n".join(words), text=True, check=True)
 
 
-def main(directory):
+def main(directory, *protocols):
     configure_network()
     record = Record(directory)
-    contexts, load = make_contexts(directory)
+    contexts, load = make_contexts(directory, list(protocols))
     threading.Thread(target=serve_names, args=(record,), daemon=True).start()
     listeners = []
     for port in (80, 443, 8443, 9000):
@@ -588,4 +528,4 @@ def main(directory):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -11,6 +11,7 @@ def forms(secret):
     found = {
         "raw": raw,
         "reversed": raw[::-1],
+        "lower": raw.lower(),
         "hex": raw.hex().encode(),
         "HEX": raw.hex().upper().encode(),
         "percent": b"".join(b"%%%02x" % byte for byte in raw),

@@ -78,12 +78,12 @@ def random_secret(prefix=""):
 class Internet:
     """The process behind the other end of the line."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, protocols):
         self.directory = directory
         good = [host for host in HOSTS if not host.endswith(".bad.example.com")]
         certificates.make_all(directory, [*good, "alias.example.net"])
         self.process = subprocess.Popen(
-            ["unshare", "--net", sys.executable, "-B", "-m", "boundary.internet", directory],
+            ["unshare", "--net", sys.executable, "-B", "-m", "boundary.internet", directory, *protocols],
             cwd=os.path.dirname(HERE), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         own = os.readlink("/proc/self/ns/net")
         wait_for(lambda: os.readlink(f"/proc/{self.process.pid}/ns/net") != own, "the internet has its own namespace")
@@ -121,7 +121,8 @@ class Attacker:
 
     def __init__(self, sandbox):
         self.sandbox = sandbox
-        sandbox.write("/tmp/attack.py", read_text(f"{HERE}/attack.py").encode())
+        for name in ("attack.py", "attack_http2.py"):
+            sandbox.write(f"/tmp/{name}", read_text(f"{HERE}/{name}").encode())
         self.lines = sandbox.start("exec python3 -u /tmp/attack.py", seconds=600, input_open=True)
         self.job = next(self.lines)["job"]
         self.buffer = ""
@@ -145,7 +146,7 @@ class Attacker:
         if status >= 300:
             raise AssertionError(answer)
         got = self.answer()
-        return Received(base64.b64decode(got["received"]), got["end"])
+        return Received(base64.b64decode(got["received"]), got["end"], got.get("more"))
 
 
 def dechunked(data):
@@ -162,9 +163,10 @@ def dechunked(data):
 class Received:
     """What the sandbox got."""
 
-    def __init__(self, data, end):
+    def __init__(self, data, end, more=None):
         self.data = data
         self.end = end
+        self.more = more or {}
         while data.startswith(b"HTTP/1.1 100 "):
             data = data.partition(b"\r\n\r\n")[2]
         head, _, self.body = data.partition(b"\r\n\r\n")
@@ -182,7 +184,8 @@ class Received:
 class World:
     """One Pons with one internet. Use it as a context, or call end()."""
 
-    def __init__(self, policy=None, more_config=""):
+    def __init__(self, policy=None, more_config="", protocols=("http/1.1",)):
+        self.protocols = protocols  # that hosts agree to speak
         self.case = PonsTestCase()
         self.case.setUp()
         try:
@@ -193,7 +196,7 @@ class World:
 
     def build(self, policy, more_config):
         self.directory = tempfile.mkdtemp(prefix="internet-", dir=self.case.directory)
-        self.internet = Internet(self.directory)
+        self.internet = Internet(self.directory, self.protocols)
         self.case.addCleanup(self.internet.end)
         self.cover("/etc/resolv.conf", f"nameserver {NAME_SERVER}\noptions timeout:1 attempts:1\n")
         self.cover("/etc/ssl/certs/ca-certificates.crt", read_text(f"{self.directory}/authority.pem"))

@@ -50,9 +50,12 @@ struct Http2Limits {
 // with an Exchange of its own; field names are in lower case. A request that two readers could
 // understand differently never reaches the handler: its stream is reset, or answered with 400.
 // `scheme` is what requests must name: "https", or "http" on a plain transport. A handler whose
-// client has left is cancelled after limits.leave_time.
+// client has left is cancelled after limits.leave_time. `refuser` is asked once for each such
+// request, and when the connection ends because it breaks the rules; where only a reset can follow,
+// its answer is not sent.
 Task<> serve_http2(linux::Loop& loop, std::unique_ptr<Transport> transport, Peer peer,
-                   Http2Limits limits, Handler handler, std::string scheme = "https");
+                   Http2Limits limits, Handler handler, std::string scheme = "https",
+                   Refuser refuser = {});
 
 class Http2Session;
 class Http2Call;

@@ -38,6 +38,8 @@ class WebSocket {
   Task<Result<void>> close(std::uint16_t code, std::string_view reason);
 
   std::uint16_t close_code() const { return close_code_; }
+  // The peer sent what is no frame, or too much; receive() may still be telling it so.
+  bool has_refused_peer() const { return has_refused_peer_; }
   // What a client's side and its server agreed on; empty when nothing.
   const std::string& subprotocol() const { return subprotocol_; }
   void set_subprotocol(std::string name) { subprotocol_ = std::move(name); }
@@ -68,6 +70,7 @@ class WebSocket {
   bool broken_ = false;  // while writing: until all of it is out
   bool close_sent_ = false;
   bool peer_closed_ = false;
+  bool has_refused_peer_ = false;
   std::uint16_t close_code_ = 0;
   std::string subprotocol_;
   Duration write_stall_ = std::chrono::seconds(30);
