@@ -1,5 +1,7 @@
 #include "request_body.h"
 
+#include "pons/base/text.h"
+
 namespace pons::egress {
 
 namespace {
@@ -10,20 +12,36 @@ Error stopped() {
 
 }  // namespace
 
-RequestBody::RequestBody(http::Exchange& exchange, scan::NeedleSets forbidden)
-    : exchange_(&exchange), forbidden_(std::move(forbidden)) {
-  const bool has_body = exchange.request().framing != http::BodyFraming::kNone;
-  if (!forbidden_.empty() && has_body) scanner_.emplace(forbidden_);
+RequestBody::Lookout::Lookout(const scan::NeedleSets& sets) {
+  if (!sets.empty()) sent.emplace(sets);
 }
+
+void RequestBody::Lookout::take(std::optional<scan::Scanner>& scanner, std::string_view piece) {
+  if (scanner && !found) found = scanner->feed(piece);
+}
+
+void RequestBody::Lookout::see_end() {
+  for (auto* scanner : {&sent, &read})
+    if (*scanner && !found) found = (*scanner)->finish();
+}
+
+RequestBody::RequestBody(http::Exchange& exchange, const Judged& judged)
+    : exchange_(&exchange),
+      forbidden_(exchange.request().framing == http::BodyFraming::kNone ? scan::NeedleSets()
+                                                                        : judged.forbidden),
+      tolerated_(exchange.request().framing == http::BodyFraming::kNone ? scan::NeedleSets()
+                                                                        : judged.tolerated),
+      bindings_(judged.body_bindings) {}
 
 std::expected<RequestBody, Refusal> RequestBody::open(http::Exchange& exchange,
                                                       const Judged& judged) {
-  RequestBody body(exchange, judged.forbidden);
+  RequestBody body(exchange, judged);
+  if (!body.bindings_.empty()) body.form_ = form_of(exchange.request());
   std::string codings;
   for (const http::Field& field : exchange.request().fields)
     if (equal_ignoring_case(field.name, "content-encoding"))
       codings.append(codings.empty() ? "" : ",").append(field.value);
-  if (codings.empty() || body.forbidden_.empty()) return body;
+  if (codings.empty() || judged.forbidden.empty()) return body;
   auto decoder = scan::ContentDecoder::create(codings);
   if (!decoder)
     return std::unexpected(Refusal{.code = "undecodable_body",
@@ -31,36 +49,37 @@ std::expected<RequestBody, Refusal> RequestBody::open(http::Exchange& exchange,
                                    .hint = "send it as gzip, deflate, br, zstd or without coding",
                                    .rule = {}});
   body.decoder_.emplace(std::move(*decoder));
-  body.decoded_scanner_.emplace(body.forbidden_);
+  body.forbidden_.read.emplace(judged.forbidden);
+  if (!judged.tolerated.empty()) body.tolerated_.read.emplace(judged.tolerated);
   return body;
 }
 
 Result<void> RequestBody::look_at(std::string_view piece) {
   bytes_ += piece.size();
-  if (scanner_) finding_ = scanner_->feed(piece);
-  if (!finding_ && decoder_) {
+  forbidden_.see(piece);
+  tolerated_.see(piece);
+  if (!finding() && decoder_) {
     const auto decoded = decoder_->feed(piece, [&](std::string_view clear) {
-      finding_ = decoded_scanner_->feed(clear);
-      return finding_ ? Result<void>(stopped()) : Result<void>();
+      forbidden_.see_decoded(clear);
+      tolerated_.see_decoded(clear);
+      return finding() ? Result<void>(stopped()) : Result<void>();
     });
-    undecodable_ = !decoded && !finding_;
+    undecodable_ = !decoded && !finding();
   }
-  if (finding_ || undecodable_) return stopped();
+  if (is_stopped()) return stopped();
   return {};
 }
 
 Result<void> RequestBody::look_at_end() {
-  if (scanner_) finding_ = scanner_->finish();
-  if (!finding_ && decoder_) {
-    undecodable_ = !decoder_->finish();
-    if (!undecodable_) finding_ = decoded_scanner_->finish();
-  }
-  if (finding_ || undecodable_) return stopped();
+  undecodable_ = decoder_ && !decoder_->finish();
+  forbidden_.see_end();
+  tolerated_.see_end();
+  if (is_stopped()) return stopped();
   return {};
 }
 
 Task<Result<std::string_view>> RequestBody::next() {
-  if (finding_ || undecodable_) co_return stopped();
+  if (is_stopped()) co_return stopped();
   if (!taken_.empty()) {
     exchange_piece_ = std::exchange(taken_, {});
     co_return exchange_piece_;
@@ -77,6 +96,7 @@ Task<Result<std::string_view>> RequestBody::next() {
 }
 
 Task<Result<std::optional<std::string>>> RequestBody::take_small(std::size_t bytes_max) {
+  if (form_ != BodyForm::kOther) co_return co_await take_and_swap(bytes_max);
   std::string all;
   while (!ended_) {
     CO_TRY(const std::string_view piece, co_await next());
@@ -87,6 +107,29 @@ Task<Result<std::optional<std::string>>> RequestBody::take_small(std::size_t byt
     }
   }
   co_return std::optional(std::move(all));
+}
+
+// Looked at only when it is whole, and without what was swapped. A longer one gets no secret, and
+// may hold no stub.
+Task<Result<std::optional<std::string>>> RequestBody::take_and_swap(std::size_t bytes_max) {
+  std::string all;
+  while (!ended_) {
+    CO_TRY(const std::string_view piece, co_await exchange_->read_body());
+    ended_ = piece.empty();
+    all += piece;
+    if (all.size() <= bytes_max) continue;
+    CO_TRY_VOID(look_at(all));
+    taken_ = std::move(all);
+    co_return std::nullopt;
+  }
+  SwappedBody swapped = swap_body(form_, all, bindings_);
+  CO_TRY_VOID(look_at(swapped.seen));
+  CO_TRY_VOID(look_at_end());
+  bytes_ = all.size();
+  foreign_ = swapped.has_foreign;
+  if (foreign_) co_return stopped();
+  swapped_ = std::move(swapped.used);
+  co_return std::optional(std::move(swapped.sent));
 }
 
 }  // namespace pons::egress

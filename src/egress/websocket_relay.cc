@@ -26,6 +26,7 @@ struct Pumps {
   std::optional<Refusal> refusal;
   std::uint64_t bytes_in = 0;
   bool scrubbed = false;
+  std::optional<scan::Finding> inert;  // a stub that passed as it is
 };
 
 bool is_offered(std::string_view protocol, std::string_view offered) {
@@ -34,15 +35,17 @@ bool is_offered(std::string_view protocol, std::string_view offered) {
 }
 
 // Whole messages, however they were cut into frames: nothing passes by being fragmented or binary.
-Task<> pump_out(Pumps& pumps, const scan::NeedleSets& forbidden, auto refusal_for) {
+Task<> pump_out(Pumps& pumps, const Judged& judged, auto refusal_for) {
   for (;;) {
     const auto message = co_await pumps.inside.receive(kNever);
     if (!message || !*message) break;
-    if (const auto finding = scan::scan_text(forbidden, (*message)->payload)) {
+    if (const auto finding = scan::scan_text(judged.forbidden, (*message)->payload)) {
       pumps.refusal = refusal_for(*finding);
       (void)co_await pumps.inside.close(kPolicyViolation, pumps.refusal->code);
       break;
     }
+    if (!judged.tolerated.empty() && !pumps.inert)
+      pumps.inert = scan::scan_text(judged.tolerated, (*message)->payload);
     if (!pumps.sandbox.spend((*message)->payload.size())) {
       pumps.refusal = budget_spent();
       (void)co_await pumps.inside.close(kPolicyViolation, pumps.refusal->code);
@@ -116,7 +119,7 @@ Task<std::optional<Refusal>> Relay::carry_websocket(Case& request, Upstream& ups
   Pumps pumps{*sandbox_, **inside, **outside, linux::Event(boundary_.loop), {}};
   {
     linux::TaskGroup group(boundary_.loop);
-    group.spawn(pump_out(pumps, request.judged.forbidden, [&](const scan::Finding& finding) {
+    group.spawn(pump_out(pumps, request.judged, [&](const scan::Finding& finding) {
       return found_in(request.judged, boundary_, finding, request.origin, "message");
     }));
     group.spawn(pump_in(pumps, *filter));
@@ -126,6 +129,8 @@ Task<std::optional<Refusal>> Relay::carry_websocket(Case& request, Upstream& ups
   (void)co_await (*inside)->close(kGone, "");
   request.bytes_back = pumps.bytes_in;
   request.scrubbed = pumps.scrubbed;
+  if (pumps.inert && request.judged.inert.empty())
+    request.judged.inert = request.judged.stub_owners->at(pumps.inert->id);
   co_return pumps.refusal;
 }
 
