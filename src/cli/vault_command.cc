@@ -216,7 +216,7 @@ void add_vault(CLI::App& app, Common& common, int& exit_code) {
                    "Bindings of a service: anthropic, github, gitlab, openai, slack");
   made->add_option("--bind", words->bindings,
                    "A binding: host=HOST[,port=N][,method=M][,path=P][,header=H | query=Q | "
-                   "position=path][,format=F]")
+                   "body=B | position=body | position=path][,format=F]")
       ->type_name("BINDING")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

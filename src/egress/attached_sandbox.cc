@@ -72,8 +72,16 @@ std::string AttachedSandbox::stub_for(const vault::Vault& vault,
 
 void AttachedSandbox::remember_grants(const vault::Vault& vault) {
   granted.clear();
-  for (const Grant& grant : grants(vault))
+  for (const Grant& grant : grants(vault)) {
     granted.emplace(grant.credential->name, grant.credential);
+    know_stub(grant);
+  }
+}
+
+void AttachedSandbox::know_stub(const Grant& grant) {
+  if (known_stubs_.size() >= kKnownStubsMax && !known_stubs_.contains(grant.stub))
+    known_stubs_.clear();
+  known_stubs_[grant.stub] = grant.credential->name;
 }
 
 bool AttachedSandbox::spend(std::uint64_t bytes) {
@@ -97,9 +105,7 @@ Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vaul
     return stubs_;
   std::vector<std::string> owners;
   std::vector<scan::Needle> needles;
-  const auto& all = grants(vault);
-  if (known_stubs_.size() + all.size() > kKnownStubsMax) known_stubs_.clear();
-  for (const Grant& grant : all) known_stubs_[grant.stub] = grant.credential->name;
+  for (const Grant& grant : grants(vault)) know_stub(grant);
   for (const auto& [stub, name] : known_stubs_) {
     needles.push_back({.id = static_cast<std::uint32_t>(owners.size()), .text = stub});
     owners.push_back(name);

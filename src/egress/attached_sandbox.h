@@ -45,6 +45,10 @@ class AttachedSandbox {
   // As they were when it was last asked: to tell what the vault has taken away.
   std::map<std::string, std::shared_ptr<const vault::Credential>> granted;
   void remember_grants(const vault::Vault& vault);
+  // Every stub it was given, by its text: whose it is. They are looked for whatever has become of
+  // their credentials.
+  const std::map<std::string, std::string>& known_stubs() const { return known_stubs_; }
+  void remember_stubs(std::map<std::string, std::string> stubs) { known_stubs_ = std::move(stubs); }
   // Counts bytes that are about to leave. False when they are more than the policy gives.
   [[nodiscard]] bool spend(std::uint64_t bytes);
   bool has_spent_all() const;
@@ -68,6 +72,8 @@ class AttachedSandbox {
   linux::UniqueFd resolver;
 
  private:
+  void know_stub(const Grant& grant);
+
   // Made once for many requests: a stub is worth several hashes.
   mutable std::vector<Grant> grants_;
   mutable std::uint64_t grants_generation_ = 0;  // of the vault

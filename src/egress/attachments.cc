@@ -62,6 +62,18 @@ Result<Json> read_record(int file) {
   return record;
 }
 
+// What a credential that cannot be read any more, or is gone, was known by inside.
+std::map<std::string, std::string> read_stubs(const Json& record) {
+  std::map<std::string, std::string> stubs;
+  const auto found = record.find("stubs");
+  if (found == record.end() || !found->is_object()) return stubs;
+  for (const auto& [stub, name] : found->items())
+    if (name.is_string() && stub.size() >= scan::kNeedleBytesMin &&
+        stub.size() <= scan::kNeedleBytesMax)
+      stubs[stub] = name.get<std::string>();
+  return stubs;
+}
+
 }  // namespace
 
 Attachments::Attachments(Boundary& boundary, roles::Keeper& keeper, PackageHosts packages,
@@ -70,6 +82,7 @@ Attachments::Attachments(Boundary& boundary, roles::Keeper& keeper, PackageHosts
       keeper_(keeper),
       packages_(std::move(packages)),
       environments_(std::move(environments)),
+      bound_patterns_(boundary.bound_hosts.patterns()),
       room_(boundary.loop) {
   boundary_.vault.on_change([this] { on_vault_change(); });
 }
@@ -112,6 +125,7 @@ Result<std::map<std::string, std::string>> Attachments::attach(Request request,
   auto variables = trust_environment();
   for (const Grant& grant : sandbox->grants(boundary_.vault))
     variables[grant.credential->name] = grant.stub;
+  sandbox->remember_grants(boundary_.vault);
   choices_[request.key] = request.policy;
   keep(*sandbox, request.policy);
   serve(sandbox);
@@ -152,8 +166,10 @@ void Attachments::keep_only(const std::set<std::uint64_t>& keys) {
 // ---- over restarts
 
 void Attachments::keep(const AttachedSandbox& sandbox, const PolicyChoice& choice) {
-  const auto record = write_record(dump_json(
-      {{"id", sandbox.id}, {"environment", choice.environment}, {"policy", choice.document}}));
+  const auto record = write_record(dump_json({{"id", sandbox.id},
+                                              {"environment", choice.environment},
+                                              {"policy", choice.document},
+                                              {"stubs", sandbox.known_stubs()}}));
   if (!record) {
     LOG_ERROR("a sandbox will not be found again after a restart", {"error", record.error()});
     return;
@@ -204,6 +220,7 @@ Result<void> Attachments::adopt() {
     }
     auto sandbox = std::make_shared<AttachedSandbox>(boundary_.loop, key, record->value("id", ""),
                                                      std::move(*policy));
+    sandbox->remember_stubs(read_stubs(*record));
     sandbox->listener = std::move(parts["tcp"]);
     sandbox->resolver = std::move(parts["names"]);
     choices_[key] = choice;
@@ -254,22 +271,35 @@ Result<void> Attachments::set_environments(std::map<std::string, std::string> en
       continue;
     auto policy = compile(choices_[key]);
     adopt_policy(*sandbox, policy ? *policy : Policy::closed(++generation_));
+    keep(*sandbox, choices_[key]);
   }
   return {};
 }
 
-// A credential that was taken away or replaced may be in use: what uses it ends. So does what
-// passes unseen to a host that gets a new one.
+// A host that gets its first credential is looked into from now on, for every sandbox: what passes
+// unseen to it ends.
+bool Attachments::may_reach_newly_bound(const AttachedSandbox& sandbox,
+                                        const std::set<BoundHosts::Pattern>& before) const {
+  return std::ranges::any_of(bound_patterns_, [&](const BoundHosts::Pattern& pattern) {
+    if (before.contains(pattern)) return false;
+    const auto name = HostName::parse(pattern.first);
+    return !name || sandbox.policy->judge_name(*name).allowed();  // a wildcard is no name
+  });
+}
+
+// A credential that was taken away or replaced may be in use: what uses it ends.
 void Attachments::on_vault_change() {
-  for (auto& sandbox : all_ | std::views::values) {
-    if (sandbox->policy->credentials().empty()) continue;
+  const std::set<BoundHosts::Pattern> bound_before =
+      std::exchange(bound_patterns_, boundary_.bound_hosts.patterns());
+  for (auto& [key, sandbox] : all_) {
     const auto before = sandbox->granted;
     sandbox->remember_grants(boundary_.vault);
     const bool is_same =
         std::ranges::equal(sandbox->granted, before, [](const auto& now, const auto& then) {
           return now.first == then.first && is_same_use(*now.second, *then.second);
         });
-    if (!is_same) sandbox->flows.cancel_all();
+    if (!is_same) keep(*sandbox, choices_[key]);
+    if (!is_same || may_reach_newly_bound(*sandbox, bound_before)) sandbox->flows.cancel_all();
   }
   room_.set();
 }

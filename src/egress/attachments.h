@@ -58,6 +58,8 @@ class Attachments {
   void adopt_policy(AttachedSandbox& sandbox, std::shared_ptr<const Policy> policy);
   Result<void> adopt_environments(int file);
   void on_vault_change();
+  bool may_reach_newly_bound(const AttachedSandbox& sandbox,
+                             const std::set<BoundHosts::Pattern>& before) const;
   void keep(const AttachedSandbox& sandbox, const PolicyChoice& choice);
 
   Boundary& boundary_;
@@ -65,6 +67,7 @@ class Attachments {
   PackageHosts packages_;
   std::map<std::string, std::string> environments_;
   std::uint64_t generation_ = 0;
+  std::set<BoundHosts::Pattern> bound_patterns_;  // as of the vault's last change
   std::map<std::uint64_t, std::shared_ptr<AttachedSandbox>> all_;
   std::map<std::uint64_t, PolicyChoice> choices_;
   linux::Event room_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bound_hosts.h"
 #include "metrics.h"
 #include "pons/audit/audit_log.h"
 #include "pons/base/clock.h"
@@ -49,6 +50,7 @@ struct Boundary {
   const Clock& clock;
   vault::Vault& vault;
   VaultNeedles& secrets;
+  BoundHosts& bound_hosts;
   audit::AuditLog& audit;
   AccessRequests& access;
   Resolver& resolver;

@@ -32,11 +32,13 @@ class BoundaryTest : public ::testing::Test {
     audit_ = *audit::AuditLog::open(dir_.file("audit"), clock_);
     access_ = *AccessRequests::open(dir_.path(), clock_);
     secrets_ = std::make_unique<VaultNeedles>(*vault_);
+    bound_hosts_ = std::make_unique<BoundHosts>(*vault_);
     resolver_ = std::make_unique<Resolver>(*loop_, ResolverSettings{});
     boundary_ = std::unique_ptr<Boundary>(new Boundary{.loop = *loop_,
                                                        .clock = clock_,
                                                        .vault = *vault_,
                                                        .secrets = *secrets_,
+                                                       .bound_hosts = *bound_hosts_,
                                                        .audit = *audit_,
                                                        .access = *access_,
                                                        .resolver = *resolver_,
@@ -104,6 +106,7 @@ class BoundaryTest : public ::testing::Test {
   std::unique_ptr<audit::AuditLog> audit_;
   std::unique_ptr<AccessRequests> access_;
   std::unique_ptr<VaultNeedles> secrets_;
+  std::unique_ptr<BoundHosts> bound_hosts_;
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<Boundary> boundary_;
   std::shared_ptr<AttachedSandbox> sandbox_;

@@ -113,6 +113,7 @@ Result<int> serve(roles::RoleStart start) {
   TRY_VOID(lay_out_trust(authority));
   const auto leaves = TRY(LeafCache::create(authority, kClock));
   VaultNeedles secrets(*vault);
+  BoundHosts bound_hosts(*vault);
   const auto audit = TRY(audit::AuditLog::open("audit", kClock));
   const auto access = TRY(AccessRequests::open(".", kClock));
   Resolver resolver(loop, read_resolver_settings());
@@ -120,6 +121,7 @@ Result<int> serve(roles::RoleStart start) {
                     .clock = kClock,
                     .vault = *vault,
                     .secrets = secrets,
+                    .bound_hosts = bound_hosts,
                     .audit = *audit,
                     .access = *access,
                     .resolver = resolver,

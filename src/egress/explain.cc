@@ -67,6 +67,8 @@ Task<Result<Json>> explain_request(Boundary& boundary, std::shared_ptr<AttachedS
   if (!decision.allowed()) co_return refused(decision, origin);
   decision = policy.judge_request(origin.host, origin.port, method, address.target);
   if (!decision.allowed()) co_return refused(decision, origin);
+  if (is_nameless(origin, policy))
+    co_return refused({.reason = Reason::kAddressNotAllowed}, origin);
   Json credentials = Json::array();
   const auto* name = std::get_if<HostName>(&origin.host);
   for (const Grant& grant : sandbox->grants(boundary.vault))
@@ -79,7 +81,7 @@ Task<Result<Json>> explain_request(Boundary& boundary, std::shared_ptr<AttachedS
              .path = std::string_view(address.target).substr(0, address.target.find('?'))}) !=
             nullptr)
       credentials.push_back(grant.credential->name);
-  const bool ended = is_bound_elsewhere(boundary, *sandbox, origin) ||
+  const bool ended = boundary.bound_hosts.contains(origin.host) ||
                      policy.needs_inspection(origin.host, origin.port);
   Json answer = {{"verdict", credentials.empty() ? "allow" : "swap"},
                  {"rule", decision.rule},

@@ -201,14 +201,14 @@ bool Flow::must_look_into(const Origin& origin) const {
   const auto* name = std::get_if<HostName>(&origin.host);
   return (name != nullptr && is_built_in(*name)) ||
          sandbox_->policy->needs_inspection(origin.host, origin.port) ||
-         is_bound_elsewhere(boundary_, *sandbox_, origin);
+         boundary_.bound_hosts.contains(origin.host);
 }
 
 Task<> Flow::carry(Origin origin) {
   const Decision decision = sandbox_->policy->judge_connect(origin.host, origin.port);
   if (!decision.allowed()) co_return co_await refuse(origin, refusal_of(decision, origin));
   // Some protocols begin with the server's words: there is nothing to wait for.
-  if (!is_answered_here(origin.host) && !is_bound(boundary_, *sandbox_, origin) &&
+  if (!is_answered_here(origin.host) && !boundary_.bound_hosts.contains(origin.host, origin.port) &&
       sandbox_->policy->allows_opaque(origin.host, origin.port))
     co_return co_await pass_through(origin, "tcp");
   auto greeting = co_await sniff(*watch_, socket_.get(), boundary_.loop.now() + kGreetingTime);
@@ -231,9 +231,11 @@ std::optional<Refusal> Flow::check_greeting(const Origin& origin,
                    .rule = {}};
   };
   const auto* name = std::get_if<HostName>(&origin.host);
-  if (name == nullptr)
-    return hello.server_name ? std::optional(mismatch("an address has no TLS server name"))
-                             : std::nullopt;
+  if (name == nullptr) {
+    if (hello.server_name) return mismatch("an address has no TLS server name");
+    if (!is_nameless(origin, *sandbox_->policy)) return std::nullopt;
+    return refusal_of({.reason = Reason::kAddressNotAllowed}, origin);
+  }
   if (!hello.server_name) return mismatch("the TLS greeting names no host");
   const auto said = HostName::parse(*hello.server_name);
   if (!said || *said != *name) return mismatch("the TLS greeting names another host");
@@ -245,8 +247,7 @@ Task<> Flow::carry_tls(Origin origin, http::ClientHello hello) {
   if (auto refusal = check_greeting(origin, hello)) co_return co_await refuse(origin, *refusal);
   // A greeting with an encrypted part may mean another host than it names: ended here, it cannot.
   // And a host that gets a secret on one port may show it on another.
-  if (must_look_into(origin) || hello.has_encrypted_hello ||
-      is_bound_elsewhere(boundary_, *sandbox_, origin))
+  if (must_look_into(origin) || hello.has_encrypted_hello)
     co_return co_await end_tls(origin, std::move(hello));
   co_await pass_through(origin, "tls");
 }

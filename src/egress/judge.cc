@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "percent_coding.h"
 #include "pons/base/text.h"
 #include "pons/scan/scanner.h"
 
@@ -97,10 +98,29 @@ bool names_known_hops(std::string_view connection) {
   });
 }
 
-bool names_host(const vault::Credential& credential, const HostName& name) {
-  return std::ranges::any_of(credential.bindings, [&](const vault::Binding& binding) {
-    return binding.matches_host(name.text(), binding.ports.front());
+// What would let a request be read as another one than was judged.
+bool is_override(std::string_view name) {
+  constexpr std::array kOverrides = {"x-http-method-override", "x-method-override", "x-http-method",
+                                     "x-original-url",         "x-rewrite-url",     "max-forwards"};
+  return is_one_of(name, kOverrides);
+}
+
+// The usual ones, and those that a binding to the host declares, whoever has the credential.
+bool is_credential_field(std::string_view name, const BoundHosts::Credentials& credentials) {
+  if (is_one_of(name, kCredentialFields)) return true;
+  return std::ranges::any_of(credentials, [&](const auto& credential) {
+    return std::ranges::any_of(credential->bindings, [&](const vault::Binding& binding) {
+      return binding.position == vault::Position::kHeader &&
+             equal_ignoring_case(binding.name, name);
+    });
   });
+}
+
+// The first stub that passes as it is, for the record.
+void note_tolerated(Judged& judged, std::string_view text) {
+  if (judged.tolerated.empty() || !judged.inert.empty()) return;
+  if (const auto finding = scan::scan_text(judged.tolerated, text))
+    judged.inert = judged.stub_owners->at(finding->id);
 }
 
 class RequestJudge {
@@ -159,18 +179,14 @@ class RequestJudge {
       return refuse("vault_unavailable", "the vault cannot be used", "try later");
     if (*secrets != nullptr) out_.forbidden.push_back(*secrets);
     const bool inert = sandbox_.policy->tolerates_stubs(origin_.host, origin_.port);
-    if (*stubs != nullptr && !inert) out_.forbidden.push_back(*stubs);
+    if (*stubs != nullptr) (inert ? out_.tolerated : out_.forbidden).push_back(*stubs);
     out_.secrets_are_first = *secrets != nullptr;
     out_.stub_owners = sandbox_.stub_owners();
     const auto* name = std::get_if<HostName>(&origin_.host);
     if (name == nullptr) return {};
-    out_.scrubs = std::ranges::any_of(boundary_.vault.list(), [&](const auto& credential) {
-      return names_host(*credential, *name);
-    });
     // Whoever takes our credential takes no other, on no port and no kind of line.
-    takes_ours_only_ = std::ranges::any_of(
-        sandbox_.grants(boundary_.vault),
-        [&](const Grant& grant) { return names_host(*grant.credential, *name); });
+    rivals_ = boundary_.bound_hosts.credentials_for(origin_.host);
+    out_.scrubs = !rivals_.empty();
     if (!origin_.tls) return {};  // a line that anyone can read
     for (const Grant& grant : sandbox_.grants(boundary_.vault))
       if (vault::is_bound_to(*grant.credential, name->text(), origin_.port))
@@ -178,6 +194,10 @@ class RequestJudge {
     out_.bound = !bound_.empty();
     target_ = {
         .host = name->text(), .port = origin_.port, .method = head_.method, .path = head_.path()};
+    for_each_binding(vault::Position::kBody,
+                     [&](const Grant& grant, const vault::Binding& binding) {
+                       out_.body_bindings.push_back({grant, binding.name});
+                     });
     return {};
   }
 
@@ -199,7 +219,7 @@ class RequestJudge {
         out_.request.target += *swapped;
         continue;
       }
-      if (takes_ours_only_ && is_credential_parameter(pair.substr(0, pair.find('='))))
+      if (out_.scrubs && is_credential_parameter(pair.substr(0, pair.find('='))))
         return found_or_foreign(pair, "target");
       out_.request.target += pair;
       seen.append("&").append(pair);
@@ -207,10 +227,15 @@ class RequestJudge {
     return look_through(seen);
   }
 
-  Step look_through(std::string seen) const {
+  Step look_through(std::string seen) {
     seen.append(" ").append(head_.method);
-    if (const auto finding = scan::scan_text(out_.forbidden, seen))
-      return found_in(out_, boundary_, *finding, origin_, "target");
+    return find_forbidden(seen, "target");
+  }
+
+  Step find_forbidden(std::string_view text, std::string_view place) {
+    if (const auto finding = scan::scan_text(out_.forbidden, text))
+      return found_in(out_, boundary_, *finding, origin_, place);
+    note_tolerated(out_, text);
     return {};
   }
 
@@ -249,8 +274,8 @@ class RequestJudge {
     const std::string decoded = percent_decoded(written);
     const std::string_view name = std::string_view(decoded).substr(0, decoded.find('['));
     if (is_one_of(name, kCredentialParameters)) return true;
-    return std::ranges::any_of(bound_, [&](const Grant& grant) {
-      return std::ranges::any_of(grant.credential->bindings, [&](const vault::Binding& binding) {
+    return std::ranges::any_of(rivals_, [&](const auto& credential) {
+      return std::ranges::any_of(credential->bindings, [&](const vault::Binding& binding) {
         return binding.position == vault::Position::kQuery &&
                equal_ignoring_case(binding.name, name);
       });
@@ -277,7 +302,7 @@ class RequestJudge {
           return found_or_foreign(field.value, "field");
         continue;
       }
-      const bool is_slot = takes_ours_only_ && is_credential_field(field.name);
+      const bool is_slot = out_.scrubs && is_credential_field(field.name, rivals_);
       if (is_slot && std::ranges::any_of(
                          filled, [&](auto name) { return equal_ignoring_case(name, field.name); }))
         return refuse("duplicate_credential", "the credential's field stands twice in the request",
@@ -291,8 +316,7 @@ class RequestJudge {
       if (is_slot) return found_or_foreign(field.value, "field");
       out_.request.fields.emplace_back(field.name, field.value);
     }
-    if (const auto finding = scan::scan_text(out_.forbidden, seen))
-      return found_in(out_, boundary_, *finding, origin_, "field");
+    if (auto refusal = find_forbidden(seen, "field")) return refusal;
     if (out_.scrubs) out_.request.fields.emplace_back("Accept-Encoding", "identity");
     return {};
   }
@@ -313,67 +337,21 @@ class RequestJudge {
     return std::nullopt;
   }
 
-  bool is_credential_field(std::string_view name) const {
-    if (is_one_of(name, kCredentialFields)) return true;
-    return std::ranges::any_of(bound_, [&](const Grant& grant) {
-      return std::ranges::any_of(grant.credential->bindings, [&](const vault::Binding& binding) {
-        return binding.position == vault::Position::kHeader &&
-               equal_ignoring_case(binding.name, name);
-      });
-    });
-  }
-
-  // What would let a request be read as another one than was judged. Toward a host that gets
-  // secrets also what would let its answer come in a form, or in parts, in which a secret cannot be
-  // seen.
+  // Toward a host that gets secrets also what would let its answer come in a form, or in parts, in
+  // which a secret cannot be seen.
   bool is_dropped(std::string_view name) const {
-    constexpr std::array kOverrides = {"x-http-method-override", "x-method-override",
-                                       "x-http-method",          "x-original-url",
-                                       "x-rewrite-url",          "max-forwards"};
     constexpr std::array kPartial = {"accept-encoding", "range", "if-range"};
-    return is_one_of(name, kOverrides) || (out_.scrubs && is_one_of(name, kPartial));
+    return is_override(name) || (out_.scrubs && is_one_of(name, kPartial));
   }
 
-  void note_swap(const Grant& grant) {
-    if (std::ranges::find(out_.used, grant.credential) != out_.used.end()) return;
-    out_.credentials.push_back(grant.credential->name);
-    out_.used.push_back(grant.credential);
-  }
-
-  static Refusal foreign_credential() {
-    return refuse("foreign_credential",
-                  "this host takes only the credential that was given to the sandbox",
-                  "send the value of the credential's environment variable");
-  }
-
-  static std::string percent_decoded(std::string_view text) {
-    std::string out;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      std::string digits(text[i] == '%' ? text.substr(i + 1, 2) : "");
-      for (char& digit : digits) digit = static_cast<char>(digit | 0x20);  // lower case
-      const auto byte = digits.size() == 2 ? parse_hex(digits) : std::nullopt;
-      out += byte ? static_cast<char>(*byte) : text[i];
-      if (byte) i += 2;
-    }
-    return out;
-  }
-
-  static std::string percent_encoded(std::string_view text) {
-    std::string out;
-    for (const char c : text) {
-      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                         (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c == '~';
-      out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-    return out;
-  }
+  void note_swap(const Grant& grant) { note_use(out_, grant.credential); }
 
   const Boundary& boundary_;
   AttachedSandbox& sandbox_;
   const Origin& origin_;
   const http::RequestHead& head_;
   std::vector<Grant> bound_;
-  bool takes_ours_only_ = false;  // the host is bound on some port, if not on this one
+  BoundHosts::Credentials rivals_;  // all that are bound to the host, on any port, granted or not
   vault::Target target_;
   std::set<std::string> swapped_parameters_;  // of the query, as they came
   Judged out_;
@@ -395,21 +373,16 @@ bool is_hop_field(std::string_view name) {
   });
 }
 
-bool is_bound(const Boundary& boundary, const AttachedSandbox& sandbox, const Origin& origin) {
-  const auto* name = std::get_if<HostName>(&origin.host);
-  if (name == nullptr) return false;
-  return std::ranges::any_of(sandbox.grants(boundary.vault), [&](const Grant& grant) {
-    return vault::is_bound_to(*grant.credential, name->text(), origin.port);
-  });
+void note_use(Judged& judged, const std::shared_ptr<const vault::Credential>& credential) {
+  if (std::ranges::find(judged.used, credential) != judged.used.end()) return;
+  judged.credentials.push_back(credential->name);
+  judged.used.push_back(credential);
 }
 
-bool is_bound_elsewhere(const Boundary& boundary, const AttachedSandbox& sandbox,
-                        const Origin& origin) {
-  const auto* name = std::get_if<HostName>(&origin.host);
-  if (name == nullptr) return false;
-  return std::ranges::any_of(sandbox.grants(boundary.vault), [&](const Grant& grant) {
-    return names_host(*grant.credential, *name);
-  });
+Refusal foreign_credential() {
+  return refuse("foreign_credential",
+                "this host takes only the credential that was given to the sandbox",
+                "send the value of the credential's environment variable; without one, send none");
 }
 
 Refusal found_in(const Judged& judged, const Boundary& boundary, const scan::Finding& finding,
@@ -433,6 +406,26 @@ Refusal found_in(const Judged& judged, const Boundary& boundary, const scan::Fin
       "undeclared_position",
       fmt::format("{} stands in the request's {}, where it is not declared", owner, place),
       "send it in the field, and in the form, that its binding names");
+}
+
+std::expected<http::OwnedFields, Refusal> judge_trailers(const Boundary& boundary, Judged& judged,
+                                                         const Origin& origin,
+                                                         const http::OwnedFields& trailers) {
+  std::string seen;
+  for (const auto& [name, value] : trailers)
+    seen.append(name).append(": ").append(value).append("\n");
+  if (const auto finding = scan::scan_text(judged.forbidden, seen))
+    return std::unexpected(found_in(judged, boundary, *finding, origin, "trailers"));
+  note_tolerated(judged, seen);
+  const auto rivals = boundary.bound_hosts.credentials_for(origin.host);
+  http::OwnedFields kept;
+  for (const auto& [name, value] : trailers) {
+    if (is_hop_field(name) || is_override(name)) continue;
+    if (!rivals.empty() && is_credential_field(name, rivals))
+      return std::unexpected(foreign_credential());
+    kept.emplace_back(name, value);
+  }
+  return kept;
 }
 
 std::expected<Judged, Refusal> judge_request(const Boundary& boundary, AttachedSandbox& sandbox,

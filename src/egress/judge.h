@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attached_sandbox.h"
+#include "body_swap.h"
 #include "pons/http/client.h"
 #include "refusal.h"
 
@@ -16,12 +17,15 @@ struct Judged {
   http::ClientRequest request;
   std::vector<std::string> credentials;                        // whose secrets are in it
   std::vector<std::shared_ptr<const vault::Credential>> used;  // the same, as they were then
-  bool bound = false;  // the origin gets secrets of this sandbox, and takes no others
+  bool bound = false;  // the origin gets secrets of this sandbox
   // A host that gets secrets, anyone's and on any port, may show them on all: its answers are
-  // scrubbed.
+  // scrubbed. And it takes no credentials but ours.
   bool scrubs = false;
-  scan::NeedleSets forbidden;      // what its body must not hold
-  bool secrets_are_first = false;  // in `forbidden`; stubs otherwise
+  std::vector<BodyBinding> body_bindings;  // what may become a secret in its body
+  scan::NeedleSets forbidden;              // what its body must not hold
+  bool secrets_are_first = false;          // in `forbidden`; stubs otherwise
+  scan::NeedleSets tolerated;              // stubs that may pass as they are
+  std::string inert;                       // the credential of one that does
   AttachedSandbox::StubOwners stub_owners;
   std::string rule;
 };
@@ -34,11 +38,17 @@ std::expected<Judged, Refusal> judge_request(const Boundary& boundary, AttachedS
 Refusal found_in(const Judged& judged, const Boundary& boundary, const scan::Finding& finding,
                  const Origin& origin, std::string_view place);
 
-// True when requests to the origin carry secrets of this sandbox.
-bool is_bound(const Boundary& boundary, const AttachedSandbox& sandbox, const Origin& origin);
-// True when the same host gets secrets of this sandbox, on whatever port.
-bool is_bound_elsewhere(const Boundary& boundary, const AttachedSandbox& sandbox,
-                        const Origin& origin);
+// Counts the credential among those whose secrets are in the request.
+void note_use(Judged& judged, const std::shared_ptr<const vault::Credential>& credential);
+
+// A credential that is not ours, for a host that takes no other.
+Refusal foreign_credential();
+
+// Fields behind the body, as they may leave. They are looked through like those of the head, and
+// nothing in them is ever swapped.
+std::expected<http::OwnedFields, Refusal> judge_trailers(const Boundary& boundary, Judged& judged,
+                                                         const Origin& origin,
+                                                         const http::OwnedFields& trailers);
 
 // Fields that concern one connection only, or that say where a request came from.
 bool is_hop_field(std::string_view name);

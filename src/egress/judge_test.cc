@@ -152,6 +152,76 @@ TEST_F(JudgeTest, AnswersAreScrubbedForSandboxesWithoutTheCredentialToo) {
   EXPECT_FALSE(judged->bound);
 }
 
+TEST_F(JudgeTest, ABoundHostTakesNoCredentialFromASandboxThatHasNone) {
+  adopt(R"({"mode":"list","allow":[{"host":"api.test.example","ports":[443,80]}]})");
+  EXPECT_EQ(code(get("/")), "");
+  EXPECT_EQ(code(get("/", bearer("ghp_of_somebody_else"))), "foreign_credential");
+  EXPECT_EQ(code(get("/?access_token=mine")), "foreign_credential");
+  set("TOKEN", kSecret, {"host=api.test.example,header=X-Own-Key,format={}"});
+  EXPECT_EQ(code(get("/", "x-own-key: mine")), "foreign_credential");
+  EXPECT_EQ(code(get("/", "x-own-key: mine"), origin("api.test.example", 80, false)),
+            "foreign_credential");
+}
+
+TEST_F(JudgeTest, HostsAreBoundForEverybodyAsLongAsTheVaultSaysSo) {
+  const auto bound = [&](std::string_view host) {
+    return bound_hosts_->contains(*parse_destination(host));
+  };
+  EXPECT_TRUE(bound("api.test.example"));
+  EXPECT_FALSE(bound("test.example"));
+  set("OTHER", kOtherSecret, {"host=*.wild.example,port=8443"});
+  EXPECT_TRUE(bound("a.wild.example"));
+  EXPECT_FALSE(bound("wild.example"));
+  EXPECT_FALSE(bound("a.b.wild.example"));
+  EXPECT_FALSE(bound("93.184.216.34"));
+  EXPECT_TRUE(bound_hosts_->contains(*parse_destination("a.wild.example"), 8443));
+  EXPECT_FALSE(bound_hosts_->contains(*parse_destination("a.wild.example"), 443));
+  ASSERT_TRUE(vault_->remove("TOKEN"));
+  EXPECT_FALSE(bound("api.test.example"));
+}
+
+TEST_F(JudgeTest, OnlyARuleLetsTlsPassToABareAddress) {
+  const Origin address{*parse_destination("93.184.216.34"), 443, true};
+  adopt(R"({"mode":"public"})");
+  EXPECT_TRUE(is_nameless(address, *sandbox_->policy));
+  EXPECT_FALSE(is_nameless({address.host, 80, false}, *sandbox_->policy));
+  EXPECT_FALSE(is_nameless(origin(), *sandbox_->policy));
+  adopt(R"({"mode":"public","allow":[{"host":"93.184.216.34"}]})");
+  EXPECT_FALSE(is_nameless(address, *sandbox_->policy));
+}
+
+// As after a restart of egress that finds the credential's file damaged.
+TEST_F(JudgeTest, TheStubOfADamagedCredentialDoesNotLeave) {
+  const std::string old = stub();
+  sandbox_->remember_grants(*vault_);
+  const auto known = sandbox_->known_stubs();
+  write_text(dir_.file("vault/TOKEN.sealed"), "damaged");
+  vault_ = *vault::Vault::open(dir_.path(), *vault_key_, clock_);
+  ASSERT_EQ(vault_->damaged().size(), 1U);
+  VaultNeedles secrets(*vault_);
+  BoundHosts bound_hosts(*vault_);
+  Boundary after{.loop = *loop_,
+                 .clock = clock_,
+                 .vault = *vault_,
+                 .secrets = secrets,
+                 .bound_hosts = bound_hosts,
+                 .audit = *audit_,
+                 .access = *access_,
+                 .resolver = *resolver_,
+                 .leaves = *leaves_,
+                 .server_tls = nullptr,
+                 .client_tls = nullptr,
+                 .sessions = nullptr};
+  AttachedSandbox again(*loop_, 1, "sandbox-1", sandbox_->policy);
+  again.remember_stubs(known);
+  bytes_ = get("/", "X-A: " + old, "else.test.example") + "\r\n\r\n";
+  std::size_t scanned = 0;
+  http::parse_request_head(bytes_, scanned, {}, head_);
+  const auto judged = judge_request(after, again, origin("else.test.example"), head_);
+  ASSERT_FALSE(judged);
+  EXPECT_EQ(judged.error().code, "credential_unavailable");
+}
+
 TEST_F(JudgeTest, TheStubOfARemovedCredentialDoesNotLeave) {
   const std::string old = stub();
   EXPECT_EQ(code(get("/", bearer(old))), "");

@@ -39,8 +39,8 @@ Words words_of(Reason reason) {
       return {"two servers could read this path differently",
               "write it without dot segments, doubled or encoded slashes"};
     case Reason::kAddressNotAllowed:
-      return {"the host has an address that sandboxes may not reach",
-              "use a host with public addresses"};
+      return {"sandboxes may not reach this address, unless a rule names it",
+              "connect by name, to a host with public addresses"};
     case Reason::kTooManyNames:
       return {"too many names were asked for", "wait a minute"};
   }
@@ -59,6 +59,11 @@ Refusal refusal_of(const Decision& decision, const Origin&) {
           .reason = words.reason,
           .hint = words.hint,
           .rule = decision.rule};
+}
+
+bool is_nameless(const Origin& origin, const Policy& policy) {
+  return origin.tls && std::holds_alternative<IpAddress>(origin.host) &&
+         policy.judge_connect(origin.host, origin.port).breadth == Breadth::kAnything;
 }
 
 Refusal budget_spent() {

@@ -29,6 +29,10 @@ std::string to_text(const Origin& origin);  // "api.example.com:443"
 
 Refusal refusal_of(const Decision& decision, const Origin& origin);
 
+// TLS to an address that no rule names: it may be that of any host, also of one that is looked
+// into, and nothing says whose it is.
+bool is_nameless(const Origin& origin, const Policy& policy);
+
 Refusal budget_spent();
 // The other side's fault, or nobody's: 502, and worth another try.
 Refusal cut_short(std::string code, std::string reason);

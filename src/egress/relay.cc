@@ -60,11 +60,7 @@ Task<> Relay::handle(http::Exchange& exchange) {
   const auto refusal = co_await carry(request);
   unfinished.set_finished();
   if (!refusal) {
-    record(request,
-           request.scrubbed                     ? audit::Verdict::kScrub
-           : request.judged.credentials.empty() ? audit::Verdict::kAllow
-                                                : audit::Verdict::kSwap,
-           "", request.judged.rule);
+    record_passed(request);
     co_return;
   }
   ++sandbox_->traffic.refused;
@@ -75,6 +71,20 @@ Task<> Relay::handle(http::Exchange& exchange) {
   } else {
     exchange.respond(to_response(*refusal, to_text(request.origin.host), request.id));
   }
+}
+
+void Relay::record_passed(Case& request) {
+  Judged& judged = request.judged;
+  if (request.body && request.body->tolerated() && judged.inert.empty())
+    judged.inert = judged.stub_owners->at(request.body->tolerated()->id);
+  const bool swapped = !judged.credentials.empty();
+  if (!swapped && !judged.inert.empty()) judged.credentials.push_back(judged.inert);
+  record(request,
+         request.scrubbed        ? audit::Verdict::kScrub
+         : swapped               ? audit::Verdict::kSwap
+         : !judged.inert.empty() ? audit::Verdict::kInert
+                                 : audit::Verdict::kAllow,
+         judged.inert.empty() ? "" : "stub_inert", judged.rule);
 }
 
 // ---- one request, from beginning to end
@@ -156,9 +166,17 @@ Task<std::optional<Refusal>> Relay::prepare_body(Case& request) {
   auto small = co_await request.body->take_small();
   if (!small) co_return body_refusal(request, small.error());
   http::ClientRequest& out = request.judged.request;
+  for (const auto& credential : request.body->swapped()) note_use(request.judged, credential);
+  out.trailers = [&request] { return request.trailers; };
   if (*small) {
     if (!sandbox_->spend((*small)->size())) co_return budget_spent();
-    out.body = std::move(**small);
+    if (auto refusal = take_trailers(request)) co_return refusal;
+    if (request.trailers.empty()) {
+      out.body = std::move(**small);
+      co_return std::nullopt;
+    }
+    request.held_body = std::move(**small);
+    out.body_source = [this, &request] { return next_held(request); };
     co_return std::nullopt;
   }
   out.body_source = [this, &request] { return next_piece(request); };
@@ -171,11 +189,33 @@ Task<Result<std::string_view>> Relay::next_piece(Case& request) {
   request.over_budget = !sandbox_->spend(piece.size());
   if (request.over_budget)
     co_return make_error(ErrorCode::kLimit, "send request body", "the budget is spent");
+  if (piece.empty()) request.trailers_refusal = take_trailers(request);
+  if (request.trailers_refusal)
+    co_return make_error(ErrorCode::kDenied, "send request body", "its trailers must not leave");
   co_return piece;
+}
+
+// A body that is here already, but whose end is marked by what follows it.
+Task<Result<std::string_view>> Relay::next_held(Case& request) {
+  request.sent_body = std::exchange(request.held_body, {});
+  co_return std::string_view(request.sent_body);
+}
+
+std::optional<Refusal> Relay::take_trailers(Case& request) {
+  auto trailers =
+      judge_trailers(boundary_, request.judged, request.origin, request.exchange.trailers());
+  if (!trailers) return trailers.error();
+  std::uint64_t bytes = 0;
+  for (const auto& [name, value] : *trailers) bytes += name.size() + value.size();
+  if (!sandbox_->spend(bytes)) return budget_spent();
+  request.trailers = std::move(*trailers);
+  return std::nullopt;
 }
 
 Refusal Relay::body_refusal(const Case& request, const Error& error) const {
   if (request.over_budget) return budget_spent();
+  if (request.trailers_refusal) return *request.trailers_refusal;
+  if (request.body->has_foreign_credential()) return foreign_credential();
   if (request.body->finding())
     return found_in(request.judged, boundary_, *request.body->finding(), request.origin, "body");
   if (request.body->is_undecodable())
@@ -213,8 +253,7 @@ Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
   // Judged under rules that are no more: the answer is not delivered under new ones.
   if (answer && !holds()) co_return rules_changed();
   if (answer) co_return co_await deliver(request, **answer);
-  if (request.over_budget || request.body->finding() || request.body->is_undecodable())
-    co_return body_refusal(request, answer.error());
+  if (request.is_stopped()) co_return body_refusal(request, answer.error());
   if (upstream.refusal) co_return *upstream.refusal;
   co_return cut_short("upstream_failed", "the host did not answer properly");
 }
@@ -237,9 +276,7 @@ Task<std::optional<Refusal>> Relay::deliver(Case& request, http::UpstreamAnswer&
   for (;;) {
     const auto piece = co_await answer.read_body();
     // Over HTTP/2 the request may still be on its way, and be what ends it.
-    if (!piece &&
-        (request.over_budget || request.body->finding() || request.body->is_undecodable()))
-      co_return body_refusal(request, piece.error());
+    if (!piece && request.is_stopped()) co_return body_refusal(request, piece.error());
     if (!piece) co_return broken();
     ready.clear();
     const auto passed = piece->empty() ? filter->finish(ready) : filter->feed(*piece, ready);

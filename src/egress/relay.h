@@ -63,6 +63,9 @@ class Relay {
   http::Connector connector_to(Upstream& upstream);
   Task<Result<std::unique_ptr<http::Transport>>> connect_to(Upstream& upstream);
   static std::string host_field(const Origin& origin);
+  Task<Result<std::string_view>> next_held(Case& request);
+  std::optional<Refusal> take_trailers(Case& request);
+  void record_passed(Case& request);
   Refusal body_refusal(const Case& request, const Error& error) const;
   bool still_holds(std::uint64_t policy_generation, const Judged& judged) const;
   audit::Decision describe(const Case& request) const;

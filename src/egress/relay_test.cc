@@ -151,5 +151,42 @@ TEST_F(RelayTest, AStubInTheBodyStopsTheRequestHoweverLongItIs) {
   EXPECT_THAT(logged(), Not(HasSubstr(stub())));
 }
 
+TEST_F(RelayTest, TrailersPassWhenTheyAreCleanAndStopTheRequestWhenNot) {
+  std::string answer;
+  std::string host_got;
+  run(
+      [&](http::Exchange& exchange) -> Task<> {
+        const auto body = co_await exchange.read_whole_body(1 << 20);
+        for (const auto& [name, value] : exchange.trailers())
+          host_got += fmt::format("{}={} ", name, value);
+        if (body) co_await echo(exchange);
+      },
+      [&](http::Http2Client& client) -> Task<> {
+        for (const std::size_t size : {10UZ, 300'000UZ}) {
+          for (const std::string& value : {std::string("clean"), stub(), std::string(kSecret)}) {
+            const std::string body(size, 'x');
+            std::size_t given = 0;
+            http::ClientRequest request = get("/");
+            request.method = "POST";
+            request.body_source = [&]() -> Task<Result<std::string_view>> {
+              if (given > 0) co_await loop_->sleep_for(std::chrono::milliseconds(5));
+              const std::string_view piece =
+                  std::string_view(body).substr(std::min(given, size), 50'000);
+              given += piece.size();
+              co_return piece;
+            };
+            request.trailers = [&] { return http::OwnedFields{{"x-sum", value}}; };
+            co_await fetch(client, std::move(request), answer);
+            if (value == "clean")
+              EXPECT_THAT(answer, HasSubstr("200"));
+            else
+              EXPECT_THAT(answer, Not(HasSubstr("200 "))) << size;
+          }
+        }
+      });
+  EXPECT_EQ(host_got, "x-sum=clean x-sum=clean ");
+  EXPECT_THAT(logged(), Not(HasSubstr(stub())));
+}
+
 }  // namespace
 }  // namespace pons::egress

@@ -1,5 +1,7 @@
 #include "request_body.h"
 
+#include "pons/base/text.h"
+
 namespace pons::egress {
 
 namespace {
@@ -10,24 +12,41 @@ Error stopped() {
 
 }  // namespace
 
-RequestBody::RequestBody(http::Exchange& exchange, scan::NeedleSets forbidden)
-    : exchange_(&exchange), forbidden_(std::move(forbidden)) {
-  const bool has_body = exchange.request().framing != http::BodyFraming::kNone;
-  if (!forbidden_.empty() && has_body) scanner_.emplace(forbidden_);
+RequestBody::Lookout::Lookout(const scan::NeedleSets& sets) {
+  if (!sets.empty()) sent.emplace(sets);
 }
+
+void RequestBody::Lookout::take(std::optional<scan::Scanner>& scanner, std::string_view piece) {
+  if (scanner && !found) found = scanner->feed(piece);
+}
+
+void RequestBody::Lookout::see_end() {
+  for (auto* scanner : {&sent, &read})
+    if (*scanner && !found) found = (*scanner)->finish();
+}
+
+RequestBody::RequestBody(http::Exchange& exchange, const Judged& judged)
+    : exchange_(&exchange),
+      forbidden_(exchange.request().framing == http::BodyFraming::kNone ? scan::NeedleSets()
+                                                                        : judged.forbidden),
+      tolerated_(exchange.request().framing == http::BodyFraming::kNone ? scan::NeedleSets()
+                                                                        : judged.tolerated),
+      bindings_(judged.body_bindings) {}
 
 std::expected<RequestBody, Refusal> RequestBody::open(Boundary& boundary, AttachedSandbox& sandbox,
                                                       http::Exchange& exchange,
                                                       const Judged& judged) {
-  RequestBody body(exchange, judged.forbidden);
-  if (exchange.request().framing == http::BodyFraming::kNone) return body;
+  RequestBody body(exchange, judged);
+  const http::RequestHead& head = exchange.request();
+  if (head.framing == http::BodyFraming::kNone) return body;
+  if (!body.bindings_.empty()) body.form_ = form_of(head);
   std::string codings;
-  for (const http::Field& field : exchange.request().fields)
-    if (equal_ignoring_case(field.name, "content-encoding"))
-      codings.append(codings.empty() ? "" : ",").append(field.value);
-  if (body.forbidden_.empty()) codings.clear();
-  if (body.scanner_) body.messages_ = GrpcMessages::find(exchange.request().fields);
-  if (body.messages_) body.decoded_scanner_.emplace(body.forbidden_);
+  if (!judged.forbidden.empty()) {
+    for (const http::Field& field : head.fields)
+      if (equal_ignoring_case(field.name, "content-encoding"))
+        codings.append(codings.empty() ? "" : ",").append(field.value);
+    body.messages_ = GrpcMessages::find(head.fields);
+  }
   auto decoder = scan::ContentDecoder::create(codings);
   if (!decoder)
     return std::unexpected(Refusal{.code = "undecodable_body",
@@ -37,49 +56,51 @@ std::expected<RequestBody, Refusal> RequestBody::open(Boundary& boundary, Attach
   auto memory = take_body_memory(boundary, sandbox, kSmallBytes + decoder->memory_bytes_max());
   if (!memory) return std::unexpected(memory.error());
   body.memory_ = std::move(*memory);
-  if (codings.empty()) return body;
-  body.decoder_.emplace(std::move(*decoder));
-  if (!body.decoded_scanner_) body.decoded_scanner_.emplace(body.forbidden_);
+  if (codings.empty() && !body.messages_) return body;
+  if (!codings.empty()) body.decoder_.emplace(std::move(*decoder));
+  body.forbidden_.read.emplace(judged.forbidden);
+  if (!judged.tolerated.empty()) body.tolerated_.read.emplace(judged.tolerated);
   return body;
 }
 
 Result<void> RequestBody::look_at(std::string_view piece) {
   bytes_ += piece.size();
-  if (scanner_) finding_ = scanner_->feed(piece);
-  if (!finding_ && decoded_scanner_) {
+  forbidden_.see(piece);
+  tolerated_.see(piece);
+  if (!finding() && forbidden_.read) {
     const auto looked =
         decoder_ ? decoder_->feed(piece, [&](std::string_view clear) { return look_inside(clear); })
                  : look_inside(piece);
-    undecodable_ = !looked && !finding_;
+    undecodable_ = !looked && !finding();
   }
-  if (finding_ || undecodable_) return stopped();
+  if (is_stopped()) return stopped();
   return {};
 }
 
 // What is left when Content-Encoding is undone.
 Result<void> RequestBody::look_inside(std::string_view clear) {
-  const auto scan = [&](std::string_view bytes) {
-    finding_ = decoded_scanner_->feed(bytes);
-    return finding_ ? Result<void>(stopped()) : Result<void>();
-  };
-  if (!messages_) return scan(clear);
+  if (!messages_) return look_at_decoded(clear);
   return messages_->feed(clear, [&](GrpcMessages::Part part, std::string_view bytes) {
-    return part == GrpcMessages::Part::kUnpackedEnd ? Result<void>() : scan(bytes);
+    return part == GrpcMessages::Part::kUnpackedEnd ? Result<void>() : look_at_decoded(bytes);
   });
 }
 
+Result<void> RequestBody::look_at_decoded(std::string_view clear) {
+  forbidden_.see_decoded(clear);
+  tolerated_.see_decoded(clear);
+  return finding() ? Result<void>(stopped()) : Result<void>();
+}
+
 Result<void> RequestBody::look_at_end() {
-  if (scanner_) finding_ = scanner_->finish();
-  if (!finding_ && decoded_scanner_) {
-    undecodable_ = (decoder_ && !decoder_->finish()) || (messages_ && !messages_->finish());
-    if (!undecodable_) finding_ = decoded_scanner_->finish();
-  }
-  if (finding_ || undecodable_) return stopped();
+  undecodable_ = (decoder_ && !decoder_->finish()) || (messages_ && !messages_->finish());
+  forbidden_.see_end();
+  tolerated_.see_end();
+  if (is_stopped()) return stopped();
   return {};
 }
 
 Task<Result<std::string_view>> RequestBody::next() {
-  if (finding_ || undecodable_) co_return stopped();
+  if (is_stopped()) co_return stopped();
   if (!taken_.empty()) {
     exchange_piece_ = std::exchange(taken_, {});
     co_return exchange_piece_;
@@ -96,6 +117,7 @@ Task<Result<std::string_view>> RequestBody::next() {
 }
 
 Task<Result<std::optional<std::string>>> RequestBody::take_small() {
+  if (form_ != BodyForm::kOther) co_return co_await take_and_swap();
   std::string all;
   while (!ended_) {
     CO_TRY(const std::string_view piece, co_await next());
@@ -106,6 +128,29 @@ Task<Result<std::optional<std::string>>> RequestBody::take_small() {
     }
   }
   co_return std::optional(std::move(all));
+}
+
+// Looked at only when it is whole, and without what was swapped. A longer one gets no secret, and
+// may hold no stub.
+Task<Result<std::optional<std::string>>> RequestBody::take_and_swap() {
+  std::string all;
+  while (!ended_) {
+    CO_TRY(const std::string_view piece, co_await exchange_->read_body());
+    ended_ = piece.empty();
+    all += piece;
+    if (all.size() <= kSmallBytes) continue;
+    CO_TRY_VOID(look_at(all));
+    taken_ = std::move(all);
+    co_return std::nullopt;
+  }
+  SwappedBody swapped = swap_body(form_, all, bindings_);
+  CO_TRY_VOID(look_at(swapped.seen));
+  CO_TRY_VOID(look_at_end());
+  bytes_ = all.size();
+  foreign_ = swapped.has_foreign;
+  if (foreign_) co_return stopped();
+  swapped_ = std::move(swapped.used);
+  co_return std::optional(std::move(swapped.sent));
 }
 
 }  // namespace pons::egress

@@ -2,8 +2,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "body_memory.h"
+#include "body_swap.h"
 #include "grpc_messages.h"
 #include "judge.h"
 #include "pons/scan/content_decoder.h"
@@ -24,31 +26,52 @@ class RequestBody {
   static std::expected<RequestBody, Refusal> open(Boundary& boundary, AttachedSandbox& sandbox,
                                                   http::Exchange& exchange, const Judged& judged);
 
-  // As http::BodySource. An error with finding() set means that the request must end here.
+  // As http::BodySource. An error with is_stopped() means that the request must end here.
   Task<Result<std::string_view>> next();
   // Takes the whole body if it is a small one: then a refusal comes before the first byte leaves.
-  // Nothing when there is more.
+  // Nothing when there is more. A stub where a binding declares it has become the secret.
   Task<Result<std::optional<std::string>>> take_small();
 
-  const std::optional<scan::Finding>& finding() const { return finding_; }
+  const std::optional<scan::Finding>& finding() const { return forbidden_.found; }
   bool is_undecodable() const { return undecodable_; }
+  bool has_foreign_credential() const { return foreign_; }
+  bool is_stopped() const { return finding() || undecodable_ || foreign_; }
+  // A stub that passes as it is.
+  const std::optional<scan::Finding>& tolerated() const { return tolerated_.found; }
+  const std::vector<std::shared_ptr<const vault::Credential>>& swapped() const { return swapped_; }
   std::uint64_t bytes() const { return bytes_; }
 
  private:
-  RequestBody(http::Exchange& exchange, scan::NeedleSets forbidden);
+  // Looks for one list of texts, in the body as it is sent and as it is read.
+  struct Lookout {
+    explicit Lookout(const scan::NeedleSets& sets);
+    void see(std::string_view piece) { take(sent, piece); }
+    void see_decoded(std::string_view piece) { take(read, piece); }
+    void see_end();
+    void take(std::optional<scan::Scanner>& scanner, std::string_view piece);
+    std::optional<scan::Scanner> sent;
+    std::optional<scan::Scanner> read;
+    std::optional<scan::Finding> found;
+  };
+
+  RequestBody(http::Exchange& exchange, const Judged& judged);
   Result<void> look_at(std::string_view piece);
   Result<void> look_inside(std::string_view clear);
+  Result<void> look_at_decoded(std::string_view clear);
   Result<void> look_at_end();
+  Task<Result<std::optional<std::string>>> take_and_swap();
 
   http::Exchange* exchange_;
   BodyMemory memory_;  // for what follows
-  scan::NeedleSets forbidden_;
-  std::optional<scan::Scanner> scanner_;
+  Lookout forbidden_;
+  Lookout tolerated_;
   std::optional<scan::ContentDecoder> decoder_;
   std::optional<GrpcMessages> messages_;
-  std::optional<scan::Scanner> decoded_scanner_;
-  std::optional<scan::Finding> finding_;
   bool undecodable_ = false;
+  std::vector<BodyBinding> bindings_;
+  BodyForm form_ = BodyForm::kOther;
+  bool foreign_ = false;
+  std::vector<std::shared_ptr<const vault::Credential>> swapped_;
   std::uint64_t bytes_ = 0;
   std::string taken_;           // by take_small(), to be handed out first
   std::string exchange_piece_;  // what was handed out of it

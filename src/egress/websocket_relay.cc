@@ -31,6 +31,7 @@ struct Pumps {
   std::optional<Refusal> refusal;
   std::uint64_t bytes_in = 0;
   bool scrubbed = false;
+  std::optional<scan::Finding> inert;  // a stub that passed as it is
 };
 
 bool is_offered(std::string_view protocol, std::string_view offered) {
@@ -52,11 +53,13 @@ Task<std::optional<Message>> next_message(Pumps& pumps, http::WebSocket& from) {
 }
 
 // Whole messages, however they were cut into frames: nothing passes by being fragmented or binary.
-Task<> pump_out(Pumps& pumps, const scan::NeedleSets& forbidden, auto refusal_for) {
+Task<> pump_out(Pumps& pumps, const Judged& judged, auto refusal_for) {
   for (;;) {
     const auto message = co_await next_message(pumps, pumps.inside);
     if (!message) break;
-    if (const auto finding = scan::scan_text(forbidden, message->payload))
+    if (!judged.tolerated.empty() && !pumps.inert)
+      pumps.inert = scan::scan_text(judged.tolerated, message->payload);
+    if (const auto finding = scan::scan_text(judged.forbidden, message->payload))
       pumps.refusal = refusal_for(*finding);
     else if (!pumps.sandbox.spend(message->payload.size()))
       pumps.refusal = budget_spent();
@@ -155,7 +158,7 @@ Task<std::optional<Refusal>> Relay::carry_websocket(Case& request, Upstream& ups
               .refusal = {}};
   {
     linux::TaskGroup group(boundary_.loop);
-    group.spawn(pump_out(pumps, request.judged.forbidden, [&](const scan::Finding& finding) {
+    group.spawn(pump_out(pumps, request.judged, [&](const scan::Finding& finding) {
       return found_in(request.judged, boundary_, finding, request.origin, "message");
     }));
     group.spawn(pump_in(pumps, *filter));
@@ -165,6 +168,8 @@ Task<std::optional<Refusal>> Relay::carry_websocket(Case& request, Upstream& ups
   co_await say_goodbye(boundary_.loop, **inside);
   request.bytes_back = pumps.bytes_in;
   request.scrubbed = pumps.scrubbed;
+  if (pumps.inert && request.judged.inert.empty())
+    request.judged.inert = request.judged.stub_owners->at(pumps.inert->id);
   co_return find_fault(pumps);
 }
 

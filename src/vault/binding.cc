@@ -79,13 +79,13 @@ Result<void> check_header(std::string_view name) {
   return {};
 }
 
-Result<void> check_query_name(std::string_view name) {
+Result<void> check_parameter_name(std::string_view name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
   };
   if (name.empty() || name.size() > kNameBytesMax || !std::ranges::all_of(name, allowed))
-    return wrong("a query parameter is named with letters, digits, _ - and .");
+    return wrong("a parameter is named with letters, digits, _ - and .");
   return {};
 }
 
@@ -115,15 +115,15 @@ Result<void> settle_position(const Draft& draft, Binding& binding) {
       std::ranges::find(kPositions, draft.position, &std::pair<Position, std::string_view>::second);
   if (known == kPositions.end()) return wrong("the position is header, query, path or body");
   binding.position = known->first;
-  if (binding.position == Position::kBody)
-    return wrong("no secret is put into a body in this release; use a header, query or path");
   binding.name = draft.name;
   if (binding.position == Position::kHeader) {
     binding.name = draft.name.empty() ? "authorization" : lower_case(draft.name);
     return check_header(binding.name);
   }
-  if (binding.position == Position::kQuery) return check_query_name(binding.name);
-  if (!draft.name.empty()) return wrong("only a header or a query parameter has a name");
+  if (binding.position == Position::kQuery) return check_parameter_name(binding.name);
+  if (binding.position == Position::kBody && !draft.name.empty())
+    return check_parameter_name(binding.name);
+  if (!draft.name.empty()) return wrong("a credential in the path has no name");
   return {};
 }
 
@@ -138,7 +138,10 @@ Result<Binding> settle(const Draft& draft) {
   binding.methods = draft.methods;
   binding.paths = draft.paths;
   TRY_VOID(settle_position(draft, binding));
-  const bool is_authorization = binding.name == "authorization";
+  const bool is_authorization =
+      binding.position == Position::kHeader && binding.name == "authorization";
+  if (binding.position == Position::kBody && !draft.format.empty() && draft.format != "{}")
+    return wrong("in a body a credential is a whole value: its format is {}");
   binding.format = TRY(Format::parse(!draft.format.empty() ? std::string_view(draft.format)
                                      : is_authorization    ? "Bearer {}"
                                                            : "{}"));
@@ -182,7 +185,7 @@ Result<void> read_word(std::string_view key, std::string_view value, Draft& draf
     draft.paths.emplace_back(value);
   else if (key == "position")
     draft.position = value;
-  else if ((key == "header" || key == "query") && draft.name.empty()) {
+  else if ((key == "header" || key == "query" || key == "body") && draft.name.empty()) {
     draft.position = key;
     draft.name = value;
   } else if (key == "format" && draft.format.empty())
@@ -190,7 +193,7 @@ Result<void> read_word(std::string_view key, std::string_view value, Draft& draf
   else
     return wrong(fmt::format(
         "\"{}\" is not known here or stands twice; there are host, port, method, path, header, "
-        "query, position and format",
+        "query, body, position and format",
         key.substr(0, 64)));
   return {};
 }

@@ -42,7 +42,16 @@ TEST(BindingTest, TextAndJsonSayTheSame) {
   EXPECT_EQ(*parse_binding(*json), text);
   EXPECT_EQ(*parse_binding(to_json(text)), text);
   EXPECT_EQ(binding("host=a.example.com,query=key").position, Position::kQuery);
-  EXPECT_FALSE(parse_binding_text("host=a.example.com,position=body")) << "nobody would swap it";
+  for (const char* written : {"host=a.example.com,position=body", "host=a.example.com,body=secret",
+                              "host=a.example.com,body=authorization"}) {
+    const auto body = parse_binding_text(written);
+    ASSERT_TRUE(body) << written;
+    EXPECT_EQ(body->position, Position::kBody);
+    EXPECT_EQ(body->format.text(), "{}");
+    EXPECT_EQ(*parse_binding(to_json(*body)), *body);
+  }
+  EXPECT_FALSE(parse_binding_text("host=a.example.com,body=secret,format=Bearer {}"));
+  EXPECT_FALSE(parse_binding_text("host=a.example.com,body=a b"));
 }
 
 TEST(BindingTest, HostsThatCannotBeProvenOrBelongToManyAreRefused) {

@@ -78,6 +78,47 @@ class Network(BoundaryTest):
                     self.assertIn(answer.status, (404, 405, 403), (host, path, method, answer))
         self.settle()
 
+    def ask_for_access(self, way, **wish):
+        body = json.dumps(wish)
+        host = "tools.pons.internal"
+        target = f"http://{host}/access-requests" if way == "proxy" else "/access-requests"
+        return self.attacker.ask(way=way, host=host, port=80, payload=get(target, host=host, method="POST", body=body))
+
+    def pons(self, *words):
+        return self.world.pons_with_input("", *words)
+
+    def test_access_is_asked_for_on_every_way_and_a_person_sees_it_once(self):
+        refused = self.attacker.ask(way="connect", host=E, port=443, payload="")
+        self.assertIn(b"tools.pons.internal/access-requests", refused.data)
+        ids = set()
+        for way in ("direct", "connect", "proxy"):
+            answer = self.ask_for_access(way, host=E, reason="to see what is there")
+            self.assertEqual(answer.status, 202, answer)
+            body = json.loads(answer.body)
+            self.assertEqual(body["status"], "pending")
+            ids.add(body["id"])
+        self.assertEqual(len(ids), 1)
+        listed = json.loads(self.pons("egress", "requests", "--json"))["requests"]
+        self.assertEqual([(r["id"], r["sandbox"], r["host"], r["reason"]) for r in listed],
+                         [(ids.copy().pop(), "attacker", E, "to see what is there")])
+        self.assertEqual(self.attacker.ask(way="connect", host=E, port=443, payload="").status, 403)
+        self.pons("egress", "requests", "close", ids.pop())
+        self.assertEqual(json.loads(self.pons("egress", "requests", "--json"))["requests"], [])
+        events, requests = self.settle()
+        self.assertEqual(requests, [])
+        asked = [event["status"] for event in events if event["kind"] == "access_request"]
+        self.assertEqual(asked, ["pending", "closed"])
+        self.assertNotIn("what is there", json.dumps(events))
+
+    def test_counters_name_verdicts_and_nobody(self):
+        self.attacker.ask(way="connect", host=E, port=443, payload="")
+        self.settle()
+        text = self.pons("egress", "metrics")
+        self.assertRegex(text, r'pons_egress_decisions_total\{verdict="block",code="host_not_allowed"\} [1-9]')
+        self.assertRegex(text, r'pons_egress_decisions_total\{verdict="swap",code=""\} [1-9]')
+        for word in (A, E, "attacker", "GITHUB_TOKEN"):
+            self.assertNotIn(word, text)
+
     def test_addresses_of_the_way_out_itself_lead_nowhere(self):
         for address, port in (("198.18.0.1", 443), ("198.19.255.254", 80), ("127.0.0.1", 53), ("0.0.0.0", 80)):
             with self.subTest(address):
@@ -132,7 +173,7 @@ add_cases(Public, [
          more={"server_name": A}),
     Case("D05 the address of A, server name of A", get("/x", AUTH), "block", host=HOSTS[A], code="sni_host_mismatch",
          more={"server_name": A}),
-    Case("D11 the address of A without a name", get("/echo", AUTH), "pass", host=HOSTS[A], holds="{S}",
+    Case("D11 the address of A without a name", get("/echo", AUTH), "block", host=HOSTS[A], code="address_not_allowed",
          more={"server_name": "", "verify": False}),
     Case("D24 a name that leads to a stranger", get("/x", AUTH, host="alias.example.net"), "block", host="alias.example.net",
          tls=False, ways=("direct", "connect", "proxy"), code="credential_endpoint_mismatch"),

@@ -31,7 +31,8 @@ struct Binding {
   // Empty: every one. Literal segments, `*` for one segment, `**` as the last for all below.
   std::vector<std::string> paths;
   Position position = Position::kHeader;
-  std::string name;  // of the header (lower case) or of the query parameter
+  std::string
+      name;  // of the header (lower case), the query parameter, or the body's (may be empty)
   Format format;
 
   // What is known of a connection before its first request.
@@ -45,7 +46,7 @@ struct Binding {
 // share are refused. A JSON string is read as binding text.
 Result<Binding> parse_binding(const Json& json);
 // "host=api.example.com,header=X-Api-Key,format={}": `port`, `method` and `path` may be repeated;
-// `query=NAME` or `position=path` stand in place of `header=NAME`.
+// `query=NAME`, `body=NAME`, `position=body` or `position=path` stand in place of `header=NAME`.
 Result<Binding> parse_binding_text(std::string_view text);
 Result<std::vector<Binding>> parse_bindings(const Json& list);
 Json to_json(const Binding& binding);

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pons/egress/destination.h"
+#include "pons/vault/vault.h"
+
+namespace pons::egress {
+
+// The hosts that get secrets, whichever sandbox's: looked into for all of them, because they may
+// show to one what another has sent, and serve the operator's account only. Made again when the
+// vault changes.
+class BoundHosts {
+ public:
+  using Credentials = std::vector<std::shared_ptr<const vault::Credential>>;
+
+  explicit BoundHosts(const vault::Vault& vault) : vault_(vault) {}
+
+  // On whatever port. An address is never bound.
+  bool contains(const Destination& host) const { return !credentials_for(host).empty(); }
+  bool contains(const Destination& host, std::uint16_t port) const;
+  // Those that are bound to the host, on whatever port; valid until the vault changes.
+  Credentials credentials_for(const Destination& host) const;
+  // "api.example.com" or "*.example.com", and port.
+  using Pattern = std::pair<std::string, std::uint16_t>;
+  std::set<Pattern> patterns() const;
+
+ private:
+  const std::map<std::string, Credentials, std::less<>>& current() const;
+
+  const vault::Vault& vault_;
+  mutable std::uint64_t generation_ = 0;
+  mutable std::map<std::string, Credentials, std::less<>> by_pattern_;
+};
+
+}  // namespace pons::egress
