@@ -296,7 +296,7 @@ class RequestJudge {
       if (is_hop_field(field.name) || is_dropped(field.name)) {
         // Dropped or not, nobody may write a stub there: a reason to look closer.
         seen.append(field.value).append("\n");
-        if (takes_ours_only_ && equal_ignoring_case(field.name, "sec-websocket-protocol") &&
+        if (out_.scrubs && equal_ignoring_case(field.name, "sec-websocket-protocol") &&
             !std::ranges::all_of(split(field.value, ','),
                                  [](std::string_view word) { return is_plain_word(trim(word)); }))
           return found_or_foreign(field.value, "field");
