@@ -264,6 +264,19 @@ TEST_F(RemoteTest, AJobIsFollowedHoweverItsLinesAreCut) {
   EXPECT_FALSE(run((*job)->next(kNever)).value());
 }
 
+TEST_F(RemoteTest, ABeginningComesBeforeTheOutput) {
+  stream({"{\"job\":\"j\"}\n{\"started\":{\"pid\":42}}\n", "{\"output\":{\"bytes\":\"x\"}}\n"});
+  auto job = run(provider_->execute("s-1", {.argv = {"x"}, .announce_start = true, .label = "l"}));
+  ASSERT_TRUE(job);
+  const auto asked = from_json<JobSpec>(*parse_json(body_));
+  EXPECT_TRUE(asked->announce_start);
+  EXPECT_EQ(asked->label, "l");
+  const auto first = run((*job)->next(kNever));
+  EXPECT_EQ(std::get<JobStarted>(**first).pid, 42U);
+  const auto second = run((*job)->next(kNever));
+  EXPECT_EQ(std::get<Output>(**second).bytes, "x");
+}
+
 TEST_F(RemoteTest, ADeadlineThatPassesLosesNothing) {
   std::vector<std::string> pieces = {"{\"job\":\"j\"}\n"};
   const std::string line = R"({"output":{"bytes":"0123456789"}})";

@@ -37,6 +37,7 @@ class ProviderPromises : public ::testing::TestWithParam<ProviderFactory> {
  protected:
   struct Ran {
     std::string output, error;
+    std::optional<JobStarted> started;
     std::optional<JobInfo> end;
   };
 
@@ -88,6 +89,9 @@ class ProviderPromises : public ::testing::TestWithParam<ProviderFactory> {
       if (!event) co_return ran;
       if (const auto* output = std::get_if<Output>(&*event)) {
         (output->stream == Output::Stream::kOutput ? ran.output : ran.error) += output->bytes;
+      } else if (const auto* started = std::get_if<JobStarted>(&*event)) {
+        EXPECT_TRUE(ran.output.empty() && ran.error.empty() && !ran.started);
+        ran.started = *started;
       } else {
         ran.end = std::get<JobInfo>(*event);
       }
@@ -222,6 +226,30 @@ TEST_P(ProviderPromises, SignalsReachTheJob) {
   const Ran ran = must(follow(std::move(stream)));
   EXPECT_EQ(ran.end->outcome, Outcome::kSignal);
   EXPECT_EQ(ran.end->code, SIGTERM);
+}
+
+TEST_P(ProviderPromises, ABeginningIsAnnouncedAtOnceWhereItIsAskedFor) {
+  auto stream = must(provider_->execute(id_, {.id = "s",
+                                              .argv = {"/bin/sh", "-c", "read x; echo $$"},
+                                              .input_open = true,
+                                              .announce_start = true}));
+  const auto first = must(stream->next(loop_->now() + std::chrono::seconds(10)));
+  ASSERT_TRUE(first && std::holds_alternative<JobStarted>(*first));
+  EXPECT_TRUE(run(provider_->close_input(id_, "s")));
+  EXPECT_EQ(must(follow(std::move(stream))).output,
+            std::to_string(std::get<JobStarted>(*first).pid) + "\n");
+  EXPECT_FALSE(sh("true").started);
+}
+
+TEST_P(ProviderPromises, ALabelIsGivenBackInTheListOfJobs) {
+  run_job({.id = "l", .shell_line = "true", .label = "{\"of\":\"the caller\"}"});
+  const auto jobs = must(provider_->list_jobs(id_));
+  const auto found = std::ranges::find(jobs, "l", &JobInfo::id);
+  ASSERT_NE(found, jobs.end());
+  EXPECT_EQ(found->label, "{\"of\":\"the caller\"}");
+  EXPECT_EQ(refused(provider_->execute(
+                id_, {.shell_line = "true", .label = std::string(kJobLabelBytesMax + 1, 'x')})),
+            ErrorCode::kLimit);
 }
 
 TEST_P(ProviderPromises, WhatIsWrongWithAJobIsAnErrorAndNoJob) {

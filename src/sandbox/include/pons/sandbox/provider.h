@@ -141,7 +141,11 @@ struct JobSpec {
   std::uint64_t open_files_max = 0;
   std::uint64_t file_bytes_max = 0;
   Transaction transaction = Transaction::kNone;
+  bool announce_start = false;  // its stream begins with JobStarted, sent at once
+  std::string label;  // kept while the provider's process lives; at most kJobLabelBytesMax
 };
+
+inline constexpr std::size_t kJobLabelBytesMax = 16 * 1024;
 
 enum class Outcome : std::uint8_t {
   kRunning,
@@ -163,7 +167,8 @@ struct JobInfo {
   std::uint64_t output_bytes = 0;  // ever written
   std::uint64_t error_bytes = 0;
   bool rolled_back = false;
-  std::string note;  // what a person should know: "disk full: …", "busy_writers: …"
+  std::string note;   // what a person should know: "disk full: …", "busy_writers: …"
+  std::string label;  // in list_jobs() only
 };
 
 struct Output {
@@ -173,8 +178,12 @@ struct Output {
   std::string bytes;
 };
 
-// Either some output or, once and last, the end.
-using JobEvent = std::variant<Output, JobInfo>;
+struct JobStarted {
+  std::uint32_t pid = 0;  // inside the sandbox
+};
+
+// Some output; once and last, the end; once and first, where it was asked for, the beginning.
+using JobEvent = std::variant<Output, JobInfo, JobStarted>;
 
 struct JobOffsets {
   std::uint64_t output = 0;

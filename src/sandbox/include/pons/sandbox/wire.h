@@ -68,7 +68,8 @@ Json to_json(const JobSpec& value);
 Json to_json(const RunRequest& value);
 Json to_json(const JobInfo& value);
 Json to_json(const Output& value);
-Json to_json(const JobEvent& value);  // {"output":{…}} or {"ended":{…}}
+Json to_json(const JobStarted& value);
+Json to_json(const JobEvent& value);  // {"started":{…}}, {"output":{…}} or {"ended":{…}}
 Json to_json(const FileInfo& value);
 Json to_json(const FileChange& value);
 
@@ -99,6 +100,8 @@ template <>
 Result<JobInfo> from_json(const Json& json);
 template <>
 Result<Output> from_json(const Json& json);
+template <>
+Result<JobStarted> from_json(const Json& json);
 template <>
 Result<JobEvent> from_json(const Json& json);
 template <>
