@@ -177,7 +177,7 @@ TEST_F(RemoteTest, FilesTravelInPiecesBothWays) {
             "PUT /sandboxes/s-1/file?path=/f&user=&mode=0600&parents=1&append=1&exclusive=0");
   EXPECT_EQ(body_, "piece1piece2");
   EXPECT_TRUE(run(provider_->stat_file("s-1", "/f", "")));
-  EXPECT_TRUE(run(provider_->make_directory("s-1", "/f", "")));
+  EXPECT_TRUE(run(provider_->make_directory("s-1", "/f", "", "")));
   EXPECT_TRUE(run(provider_->rename_file("s-1", "/f", "/g", "")));
   EXPECT_EQ(request_, "POST /sandboxes/s-1/rename?from=/f&to=/g&user=");
   answer(200, R"({"files":[{"path":"/d/a"},{"path":{"base64":"/w=="}}]})");

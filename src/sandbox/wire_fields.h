@@ -173,6 +173,7 @@ void visit(Visitor& on, V& v) {
   on("inode", v.inode);
   on("modified_ns", v.modified_ns);
   on("link_target", v.link_target);
+  on("attributes", v.attributes);
 }
 
 template <class Visitor, Some<FileChange> V>

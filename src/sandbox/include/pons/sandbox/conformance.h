@@ -304,7 +304,7 @@ TEST_P(ProviderPromises, MissingAndForbiddenFilesAreTold) {
 }
 
 TEST_P(ProviderPromises, TreesAreMovedAndRemoved) {
-  must(provider_->make_directory(id_, "d/e", ""));
+  must(provider_->make_directory(id_, "d/e", "", ""));
   write("d/e/f", "x");
   must(provider_->rename_file(id_, "d", "g", ""));
   EXPECT_EQ(content("g/e/f"), "x");
@@ -312,8 +312,24 @@ TEST_P(ProviderPromises, TreesAreMovedAndRemoved) {
   EXPECT_EQ(refused(provider_->stat_file(id_, "g", "")), ErrorCode::kNotFound);
 }
 
+TEST_P(ProviderPromises, RootMakesFilesForOthers) {
+  const WriteOptions options{
+      .user = "root", .owner = "nobody", .attributes = {{"user.pons.a", "b=c"}}};
+  must(provider_->write_file(id_, "/made/by/root", options, source("x")));
+  must(provider_->make_directory(id_, "/made/too", "root", "nobody"));
+  EXPECT_EQ(sh("stat -c %U /made /made/by /made/by/root /made/too | uniq").output, "nobody\n");
+  EXPECT_EQ(must(provider_->stat_file(id_, "/made/by/root", "")).attributes, options.attributes);
+  EXPECT_EQ(must(provider_->list_files(id_, "/made/by", "", 1)).at(0).attributes,
+            options.attributes);
+  EXPECT_EQ(refused(provider_->write_file(id_, "f", {.owner = "root"}, source("x"))),
+            ErrorCode::kDenied);
+  EXPECT_EQ(
+      refused(provider_->write_file(id_, "f", {.attributes = {{"trusted.x", ""}}}, source("x"))),
+      ErrorCode::kInvalid);
+}
+
 TEST_P(ProviderPromises, ChangesAreSeen) {
-  must(provider_->make_directory(id_, "w", ""));
+  must(provider_->make_directory(id_, "w", "", ""));
   auto changes = must(provider_->watch_files(id_, "w", "", false));
   write("w/new", "x");
   EXPECT_TRUE(must(changes->next(loop_->now() + std::chrono::seconds(10))).path.starts_with("w/"));

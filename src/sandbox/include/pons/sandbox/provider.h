@@ -212,6 +212,7 @@ struct FileInfo {
   std::uint64_t inode = 0;
   std::int64_t modified_ns = 0;
   std::string link_target;
+  std::map<std::string, std::string> attributes;  // extended ones of "user.", short ones only
 };
 
 struct WriteOptions {
@@ -220,6 +221,9 @@ struct WriteOptions {
   bool append = false;
   bool must_not_exist = false;
   std::string user;
+  std::string owner;  // whose the file and new parents become, if another's: for root only
+  // Extended ones, named "user.…". kUnsupported where the file system keeps none.
+  std::map<std::string, std::string> attributes;
 };
 
 struct FileChange {
@@ -280,8 +284,9 @@ class Provider {
   virtual Task<Result<FileInfo>> stat_file(std::string id, std::string path, std::string user) = 0;
   virtual Task<Result<std::vector<FileInfo>>> list_files(std::string id, std::string path,
                                                          std::string user, std::uint32_t depth) = 0;
-  virtual Task<Result<FileInfo>> make_directory(std::string id, std::string path,
-                                                std::string user) = 0;
+  // Its parents too. `owner`: as of WriteOptions.
+  virtual Task<Result<FileInfo>> make_directory(std::string id, std::string path, std::string user,
+                                                std::string owner) = 0;
   virtual Task<Result<void>> remove_file(std::string id, std::string path, std::string user) = 0;
   virtual Task<Result<FileInfo>> rename_file(std::string id, std::string from, std::string to,
                                              std::string user) = 0;

@@ -30,11 +30,12 @@
 //   POST   /sandboxes/ID/jobs/JOB/signal {"signal":15} 204
 //   POST   /sandboxes/ID/jobs/JOB/resize {"rows":24,"columns":80}   204
 //   GET    /sandboxes/ID/file?path=&user=&offset=&size=             raw bytes
-//   PUT    /sandboxes/ID/file?path=&user=&mode=&parents=&append=&exclusive=   raw bytes  FileInfo
+//   PUT    /sandboxes/ID/file?path=&user=&mode=&parents=&append=&exclusive=&owner=   raw bytes
+//                                                      FileInfo; &attribute=NAME=VALUE for each
 //   DELETE /sandboxes/ID/file?path=&user=              204
 //   GET    /sandboxes/ID/stat?path=&user=              FileInfo
 //   GET    /sandboxes/ID/files?path=&user=&depth=      {"files":[FileInfo]}
-//   POST   /sandboxes/ID/directory?path=&user=         FileInfo
+//   POST   /sandboxes/ID/directory?path=&user=&owner=  FileInfo
 //   POST   /sandboxes/ID/rename?from=&to=&user=        FileInfo
 //   GET    /sandboxes/ID/changes?path=&user=&recursive=  lines: FileChange
 //   POST   /sandboxes/ID/checkpoints  {"name":""}      201 {"name":NAME}
