@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "builtins.h"
@@ -58,7 +59,16 @@ int create_temporary(const char* path, uint32_t mode, char name[PATH_MAX], int* 
   return EEXIST;
 }
 
-int replace_in_one_step(const char* path, uint32_t mode, bool must_not_exist) {
+int set_attributes(int file, const Attributes& attributes) {
+  for (uint32_t i = 0; i < attributes.count; ++i) {
+    const char* value = attributes.words[2 * i + 1];
+    if (fsetxattr(file, attributes.words[2 * i], value, strlen(value), 0) != 0) return errno;
+  }
+  return 0;
+}
+
+int replace_in_one_step(const char* path, uint32_t mode, bool must_not_exist, const Owner& owner,
+                        const Attributes& attributes) {
   static char name[PATH_MAX];
   int file = -1;
   struct stat status;
@@ -70,6 +80,8 @@ int replace_in_one_step(const char* path, uint32_t mode, bool must_not_exist) {
     return complain(error, "create a file beside", path);
   }
   int error = copy_input(file);
+  if (error == 0) error = set_attributes(file, attributes);
+  if (error == 0) error = give_file(file, owner);
   if (error == 0 && fchmod(file, mode) != 0) error = errno;
   if (error == 0 && close(file) != 0) error = errno;
   const unsigned flags = must_not_exist ? kRenameNoReplace : 0;
@@ -103,22 +115,28 @@ int read_file(const char* path, uint64_t offset, uint64_t size) {
   return 0;
 }
 
-int write_file(const char* path, uint32_t mode, const char* flags) {
+int write_file(const char* path, uint32_t mode, const char* flags, const Owner& owner,
+               const Attributes& attributes) {
   if (flags[strspn(flags, "caxs")] != '\0')
     return complain(EINVAL, "understand the flags for", path);
   const bool append = strchr(flags, 'a') != nullptr;
   const bool exclusive = strchr(flags, 'x') != nullptr;
   if (strchr(flags, 'c') != nullptr) {
-    if (const int error = make_parents(path)) return complain(error, "create parents of", path);
+    if (const int error = make_parents(path, owner))
+      return complain(error, "create parents of", path);
   }
-  if (strchr(flags, 's') != nullptr && !append) return replace_in_one_step(path, mode, exclusive);
+  if (strchr(flags, 's') != nullptr && !append)
+    return replace_in_one_step(path, mode, exclusive, owner, attributes);
   const int open_flags = O_WRONLY | O_CREAT | (append ? O_APPEND : 0) | (exclusive ? O_EXCL : 0);
   int file = -1;
   if (const int error = open_regular(path, open_flags, mode, &file)) {
     return complain_about_open(error, path);
   }
   if (!append && ftruncate(file, 0) != 0) return complain(errno, "empty", path);
-  if (const int error = copy_input(file)) return complain(error, "write", path);
+  int error = copy_input(file);
+  if (error == 0) error = set_attributes(file, attributes);
+  if (error == 0) error = give_file(file, owner);
+  if (error != 0) return complain(error, "write", path);
   return close(file) == 0 ? 0 : complain(errno, "write", path);
 }
 

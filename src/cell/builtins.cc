@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "pons/cell/builtin.h"
+#include "users.h"
 
 namespace pons::cell {
 namespace {
@@ -28,9 +30,12 @@ int stat_one(const char* path) {
   return error == 0 ? 0 : complain(error, "stat", path);
 }
 
-int make_directory(const char* path, uint32_t mode) {
-  if (const int error = make_parents(path)) return complain(error, "create parents of", path);
+int make_directory(const char* path, uint32_t mode, const Owner& owner) {
+  if (const int error = make_parents(path, owner)) {
+    return complain(error, "create parents of", path);
+  }
   if (mkdir(path, mode) != 0) return complain(errno, "create directory", path);
+  if (const int error = give_directory(path, owner)) return complain(error, "give away", path);
   if (chmod(path, mode) != 0) return complain(errno, "set the mode of", path);
   return stat_one(path);
 }
@@ -43,7 +48,56 @@ int change_mode(const char* path, uint32_t mode) {
   return chmod(path, mode) == 0 ? stat_one(path) : complain(errno, "set the mode of", path);
 }
 
+// There is no call that names a file by its directory's descriptor.
+const char* attribute_path(int directory, const char* name, char path[PATH_MAX]) {
+  if (directory == AT_FDCWD) return name;
+  TextWriter writer(path, PATH_MAX);
+  writer.add("/proc/self/fd/").add_number(static_cast<uint64_t>(directory)).add_byte('/');
+  return writer.add(name).finish();
+}
+
+// Those that do not fit are left out.
+uint32_t read_attributes(int directory, const char* name, char out[kAttributesBytesMax]) {
+  static char path[PATH_MAX];
+  static char names[kAttributesBytesMax];
+  static char value[kAttributesBytesMax];
+  constexpr Text kPrefix = {"user.", 5};
+  const char* file = attribute_path(directory, name, path);
+  const ssize_t names_size = file == nullptr ? -1 : llistxattr(file, names, sizeof names - 1);
+  if (names_size <= 0) return 0;
+  names[names_size] = '\0';
+  TextWriter writer(out, kAttributesBytesMax);
+  size_t whole = 0;
+  for (ssize_t at = 0; at < names_size; at += static_cast<ssize_t>(strlen(names + at)) + 1) {
+    if (strncmp(names + at, kPrefix.data, kPrefix.size) != 0) continue;
+    const ssize_t size = lgetxattr(file, names + at, value, sizeof value);
+    if (size < 0 || memchr(value, '\0', static_cast<size_t>(size)) != nullptr) continue;
+    writer.add(names + at).add_byte('\0').add({value, static_cast<size_t>(size)}).add_byte('\0');
+    if (!writer.fits()) break;
+    whole = writer.size();
+  }
+  return static_cast<uint32_t>(whole);
+}
+
 }  // namespace
+
+int find_owner(const char* name, Owner* owner) {
+  static User user;
+  if (*name == '\0') return 0;
+  if (const int error = find_user(text_of(name), "/etc/passwd", "/etc/group", &user)) return error;
+  *owner = {true, user.uid, user.gid};
+  return 0;
+}
+
+int give_directory(const char* path, const Owner& owner) {
+  if (!owner.given) return 0;
+  return lchown(path, owner.uid, owner.gid) == 0 ? 0 : errno;
+}
+
+int give_file(int file, const Owner& owner) {
+  if (!owner.given) return 0;
+  return fchown(file, owner.uid, owner.gid) == 0 ? 0 : errno;
+}
 
 int complain(int error, const char* what, const char* path) {
   char line[PATH_MAX + 256];
@@ -68,11 +122,12 @@ int write_all(int file, const void* bytes, size_t size) {
 int write_record(int directory, const char* name, Text shown) {
   struct stat status;
   if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return errno;
-  constexpr size_t kRecordBytesMax = sizeof(FileRecord) + 2 * PATH_MAX;
+  constexpr size_t kRecordBytesMax = sizeof(FileRecord) + 2 * PATH_MAX + kAttributesBytesMax;
   if (sizeof records - records_size < kRecordBytesMax) {
     if (const int error = flush_records()) return error;
   }
   char target[PATH_MAX];
+  static char attributes[kAttributesBytesMax];
   FileRecord record = {};
   record.magic = kFileRecordMagic;
   record.kind = kind_of(status.st_mode);
@@ -88,9 +143,12 @@ int write_record(int directory, const char* name, Text shown) {
     const ssize_t size = readlinkat(directory, name, target, sizeof target);
     if (size > 0) record.link_size = static_cast<uint32_t>(size);
   }
+  if (record.kind == FileKind::kFile || record.kind == FileKind::kDirectory) {
+    record.attributes_size = read_attributes(directory, name, attributes);
+  }
   TextWriter writer(records + records_size, sizeof records - records_size);
   writer.add({reinterpret_cast<const char*>(&record), sizeof record}).add(shown);
-  writer.add({target, record.link_size});
+  writer.add({target, record.link_size}).add({attributes, record.attributes_size});
   if (!writer.fits()) return ENAMETOOLONG;
   records_size += writer.size();
   return 0;
@@ -102,7 +160,7 @@ int flush_records() {
   return write_all(1, records, size);
 }
 
-int make_parents(const char* path) {
+int make_parents(const char* path, const Owner& owner) {
   static char copy[PATH_MAX];
   TextWriter writer(copy, sizeof copy);
   if (writer.add(path).finish() == nullptr) return ENAMETOOLONG;
@@ -111,7 +169,9 @@ int make_parents(const char* path) {
   for (size_t i = 1; i < end; ++i) {
     if (copy[i] != '/' || copy[i - 1] == '/') continue;
     copy[i] = '\0';
-    if (mkdir(copy, 0755) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES) {
+    if (mkdir(copy, 0755) == 0) {
+      if (const int error = give_directory(copy, owner)) return error;
+    } else if (errno != EEXIST && errno != EROFS && errno != EACCES) {
       return errno;
     }
     copy[i] = '/';
@@ -136,8 +196,20 @@ int run_builtin(uint32_t argc, char** argv) {
   }
   if (argc >= 3 && parse_number(text_of(argv[2]), 8, &number) && number <= 07777) {
     const auto mode = static_cast<uint32_t>(number);
-    if (argc == 4 && equal(name, text_of("write"))) return write_file(argv[1], mode, argv[3]);
-    if (argc == 3 && equal(name, text_of("mkdir"))) return make_directory(argv[1], mode);
+    const bool writes = argc >= 4 && equal(name, text_of("write"));
+    const bool makes = argc <= 4 && equal(name, text_of("mkdir"));
+    Owner owner;
+    const uint32_t owner_at = writes ? 4 : 3;
+    if ((writes || makes) && argc > owner_at) {
+      if (const int error = find_owner(argv[owner_at], &owner)) {
+        return complain(error, "find user", argv[owner_at]);
+      }
+    }
+    if (writes && (argc == 4 || argc % 2 == 1)) {
+      const Attributes attributes{argc < 5 ? 0 : (argc - 5) / 2, argv + 5};
+      return write_file(argv[1], mode, argv[3], owner, attributes);
+    }
+    if (makes) return make_directory(argv[1], mode, owner);
     if (argc == 3 && equal(name, text_of("chmod"))) return change_mode(argv[1], mode);
   }
   return complain(EINVAL, "run", argv[0]);

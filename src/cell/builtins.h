@@ -19,10 +19,26 @@ int write_all(int file, const void* bytes, size_t size);
 // flush, or before when many are waiting.
 int write_record(int directory, const char* name, Text shown);
 int flush_records();
-int make_parents(const char* path);
+
+// Whose what is made becomes.
+struct Owner {
+  bool given = false;  // otherwise whoever makes it
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+};
+int find_owner(const char* name, Owner* owner);
+int give_directory(const char* path, const Owner& owner);
+int give_file(int file, const Owner& owner);
+int make_parents(const char* path, const Owner& owner);
+
+struct Attributes {
+  uint32_t count = 0;  // of pairs
+  char** words = nullptr;
+};
 
 int read_file(const char* path, uint64_t offset, uint64_t size);
-int write_file(const char* path, uint32_t mode, const char* flags);
+int write_file(const char* path, uint32_t mode, const char* flags, const Owner& owner,
+               const Attributes& attributes);
 int list_directory(const char* path, uint64_t depth);
 int remove_tree(const char* path);
 int watch(const char* path, bool recursive);

@@ -116,7 +116,7 @@ Task<Result<void>> FileCopier::upload_file(linux::UniqueFd from, std::string to)
 }
 
 Task<Result<void>> FileCopier::upload_tree(std::string from, std::string to) {
-  CO_TRY_VOID(co_await session_.provider.make_directory(sandbox_, to, user_));
+  CO_TRY_VOID(co_await session_.provider.make_directory(sandbox_, to, user_, ""));
   std::error_code error;
   auto entries = fs::recursive_directory_iterator(from, error);
   for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
@@ -125,7 +125,7 @@ Task<Result<void>> FileCopier::upload_tree(std::string from, std::string to) {
     const auto kind = entries->symlink_status(error).type();
     if (error) break;
     if (kind == fs::file_type::directory) {
-      CO_TRY_VOID(co_await session_.provider.make_directory(sandbox_, target, user_));
+      CO_TRY_VOID(co_await session_.provider.make_directory(sandbox_, target, user_, ""));
     } else if (kind == fs::file_type::regular) {
       CO_TRY(auto file, linux::open_file(path, O_RDONLY | O_NOFOLLOW));
       CO_TRY_VOID(co_await upload_file(std::move(file), target));

@@ -49,13 +49,17 @@ Task<Result<Directory::Found>> Directory::find(std::string id) {
   co_return known->second;
 }
 
-Task<Result<Directory::Found>> Directory::find_where(std::function<bool(const Access&)> is_meant) {
+Directory::Found Directory::find_known(const std::function<bool(const Access&)>& is_meant) const {
   for (const auto& [id, access] : known_)
-    if (is_meant(*access)) co_return access;
+    if (is_meant(*access)) return access;
+  return nullptr;
+}
+
+Task<Result<Directory::Found>> Directory::find_where(std::function<bool(const Access&)> is_meant) {
+  if (auto known = find_known(is_meant)) co_return known;
   CO_TRY(const auto all, co_await provider_.list());
   for (const sandbox::SandboxInfo& info : all) learn(info);
-  for (const auto& [id, access] : known_)
-    if (is_meant(*access)) co_return access;
+  if (auto known = find_known(is_meant)) co_return known;
   co_return make_error(ErrorCode::kNotFound, "find sandbox", "no sandbox matches");
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "pons/base/text.h"
+
 namespace pons::sandbox {
 
 namespace {
@@ -26,6 +28,23 @@ bool is_sound(const cell::JobState& state) {
   if (state.ended == Ended::kSignal && (state.code < 1 || state.code > kSignalMax)) return false;
   if (state.ended != Ended::kRunning && state.ended_ms < state.started_ms) return false;
   return state.output_kept <= state.output_end && state.error_kept <= state.error_end;
+}
+
+bool take_attributes(std::string_view bytes, std::map<std::string, std::string>& out) {
+  const auto take_word = [&bytes](std::string& word) {
+    const std::size_t end = bytes.find('\0');
+    if (end == std::string_view::npos) return false;
+    word = bytes.substr(0, end);
+    bytes.remove_prefix(end + 1);
+    return true;
+  };
+  std::string name;
+  std::string value;
+  while (!bytes.empty()) {
+    if (!take_word(name) || name.empty() || !is_valid_utf8(name) || !take_word(value)) return false;
+    out[name] = value;
+  }
+  return true;
 }
 
 // The stream goes from `asked` on, may have lost its oldest bytes, and ends before `end`.
@@ -97,9 +116,11 @@ RecordParse parse_file_record(std::string_view bytes, FileInfo& out) {
   cell::FileRecord record;
   if (!take(bytes, record)) return {};
   if (record.magic != cell::kFileRecordMagic || record.kind > cell::FileKind::kLink ||
-      record.mode > 07777 || record.name_size > kPathBytesMax || record.link_size > kPathBytesMax)
+      record.mode > 07777 || record.name_size > kPathBytesMax || record.link_size > kPathBytesMax ||
+      record.attributes_size > cell::kAttributesBytesMax)
     return {.state = State::kRefused};
-  const std::size_t size = std::size_t{record.name_size} + record.link_size;
+  const std::size_t before_attributes = std::size_t{record.name_size} + record.link_size;
+  const std::size_t size = before_attributes + record.attributes_size;
   if (bytes.size() < size) return {};
   out = {.path = std::string(bytes.substr(0, record.name_size)),
          .kind = static_cast<FileKind>(record.kind),
@@ -110,7 +131,9 @@ RecordParse parse_file_record(std::string_view bytes, FileInfo& out) {
          .inode = record.inode,
          .modified_ns = record.modified_ns,
          .link_target = std::string(bytes.substr(record.name_size, record.link_size))};
-  if (out.path.find('\0') != std::string::npos) return {.state = State::kRefused};
+  if (out.path.find('\0') != std::string::npos ||
+      !take_attributes(bytes.substr(before_attributes, record.attributes_size), out.attributes))
+    return {.state = State::kRefused};
   return {.state = State::kRecord, .consumed = before - bytes.size() + size};
 }
 

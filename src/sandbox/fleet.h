@@ -30,6 +30,7 @@ struct Job {
   bool killed = false;                 // by a caller: then SIGKILL is no sign of lacking memory
   std::uint64_t oom_kills_before = 0;  // of the sandbox, when the job began
   bool input_begun = false;
+  std::string label;
   std::optional<std::uint64_t> input_offset;  // unknown after a restart of the warden
   Lock input_lock;
 };

@@ -169,6 +169,7 @@ bool CellJobStream::accept(std::string_view payload, std::uint32_t bytes_max) {
   const auto answer =
       parse_read_answer(payload, {job_, offsets_.output, offsets_.error, bytes_max});
   if (!answer) return false;
+  pid_ = answer->state.pid;
   const auto take = [&](Output::Stream stream, std::uint64_t& at, std::uint64_t offset,
                         std::string_view bytes) {
     if (!bytes.empty())

@@ -19,6 +19,8 @@ class CellJobStream final : public JobStream {
 
   // Takes in the answer to kStart or kRead; false when it cannot be one.
   bool accept(std::string_view payload, std::uint32_t bytes_max);
+  // Puts the beginning before everything that was taken in so far.
+  void announce_start() { waiting_.emplace_front(JobStarted{.pid = pid_}); }
 
  private:
   Task<Result<std::optional<JobEvent>>> finish(TimePoint deadline);
@@ -29,6 +31,7 @@ class CellJobStream final : public JobStream {
   std::string job_;
   JobOffsets offsets_;
   std::deque<JobEvent> waiting_;
+  std::uint32_t pid_ = 0;
   std::optional<cell::JobState> end_;
   bool over_ = false;
 };

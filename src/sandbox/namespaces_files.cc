@@ -117,6 +117,25 @@ std::string write_flags(const WriteOptions& options) {
   return flags;
 }
 
+Result<BuiltinJob::Words> write_words(const std::string& path, const WriteOptions& options) {
+  BuiltinJob::Words words{.argv = {"write", path, fmt::format("{:o}", options.mode),
+                                   write_flags(options), options.owner},
+                          .user = options.user,
+                          .has_input = true};
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : options.attributes) {
+    if (!name.starts_with("user."))
+      return make_error(ErrorCode::kInvalid, "write file", "attributes are named \"user.…\"");
+    bytes += name.size() + value.size() + 2;
+    words.argv.insert(words.argv.end(), {name, value});
+  }
+  if (bytes > cell::kAttributesBytesMax)
+    return make_error(
+        ErrorCode::kLimit, "write file",
+        fmt::format("attributes have {} bytes and may have {}", bytes, cell::kAttributesBytesMax));
+  return words;
+}
+
 }  // namespace
 
 Task<Result<std::unique_ptr<ByteSource>>> NamespacesProvider::read_file(
@@ -139,12 +158,8 @@ Task<Result<FileInfo>> NamespacesProvider::write_file(std::string id, std::strin
   if (options.mode > 07777)
     co_return make_error(ErrorCode::kInvalid, "write file", "mode has permission bits only");
   {
-    CO_TRY(const auto job,
-           co_await begin(
-               *fleet_, id,
-               {.argv = {"write", path, fmt::format("{:o}", options.mode), write_flags(options)},
-                .user = options.user,
-                .has_input = true}));
+    CO_TRY(auto words, write_words(path, options));
+    CO_TRY(const auto job, co_await begin(*fleet_, id, std::move(words)));
     for (;;) {
       CO_TRY(auto piece, co_await bytes->next());
       if (piece.empty()) break;
@@ -178,10 +193,11 @@ Task<Result<std::vector<FileInfo>>> NamespacesProvider::list_files(std::string i
 }
 
 Task<Result<FileInfo>> NamespacesProvider::make_directory(std::string id, std::string path,
-                                                          std::string user) {
+                                                          std::string user, std::string owner) {
   CO_TRY_VOID(check_path(path));
-  co_return co_await describe(*fleet_, std::move(id),
-                              {.argv = {"mkdir", path, "755"}, .user = std::move(user)}, path);
+  co_return co_await describe(
+      *fleet_, std::move(id),
+      {.argv = {"mkdir", path, "755", std::move(owner)}, .user = std::move(user)}, path);
 }
 
 Task<Result<void>> NamespacesProvider::remove_file(std::string id, std::string path,

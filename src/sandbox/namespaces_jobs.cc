@@ -30,6 +30,10 @@ Result<StartWords> start_words(const JobSpec& job) {
     return make_error(ErrorCode::kLimit, "start job",
                       fmt::format("input has {} bytes and may have {}; write a file first",
                                   job.input.size(), kInputBytesMax));
+  if (job.label.size() > kJobLabelBytesMax)
+    return make_error(
+        ErrorCode::kLimit, "start job",
+        fmt::format("label has {} bytes and may have {}", job.label.size(), kJobLabelBytesMax));
   if (job.timeout.count() < 0)
     return make_error(ErrorCode::kInvalid, "start job", "timeout must not be negative");
   StartWords words{.job = job.id,
@@ -49,7 +53,8 @@ Result<StartWords> start_words(const JobSpec& job) {
   start.output_bytes_max = job.output_bytes_max;
   start.open_files_max = job.open_files_max;
   start.file_bytes_max = job.file_bytes_max;
-  start.wait_ms = (start.flags & cell::kInputOpen) != 0 ? 0 : kFirstWaitMs;
+  const bool answers_at_once = (start.flags & cell::kInputOpen) != 0 || job.announce_start;
+  start.wait_ms = answers_at_once ? 0 : kFirstWaitMs;
   return words;
 }
 
@@ -133,7 +138,9 @@ Task<Result<std::unique_ptr<JobStream>>> NamespacesProvider::execute(std::string
   sandbox->running.insert(job.id);
   auto stream = std::make_unique<CellJobStream>(*fleet_, sandbox, job.id, JobOffsets{});
   if (!stream->accept(answer->payload, kReadBytesMax)) co_return fleet_->condemn(sandbox);
+  if (job.announce_start) stream->announce_start();
   if (!std::exchange(known->input_begun, true)) {
+    known->label = std::move(job.label);
     if (!job.input.empty())
       fleet_->spawn(feed(*fleet_, sandbox, known, job.id, job.input, job.input_open));
     else
@@ -169,6 +176,7 @@ Task<Result<std::vector<JobInfo>>> NamespacesProvider::list_jobs(std::string id)
     const auto known = call->jobs.find(job_name_of(state));
     const bool settled = known != call->jobs.end() && known->second->result;
     jobs.push_back(settled ? *known->second->result : job_info(state));
+    if (known != call->jobs.end()) jobs.back().label = known->second->label;
   }
   co_return jobs;
 }

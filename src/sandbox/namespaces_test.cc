@@ -114,6 +114,20 @@ class NamespacesTest : public ::testing::Test {
   }
 };
 
+TEST_F(NamespacesTest, ABeginningIsToldBeforeTheJobDoesAnything) {
+  create();
+  auto stream = must(provider_->execute(
+      "one", {.id = "j", .argv = {"wait"}, .announce_start = true, .label = "mine"}));
+  const auto first = must(stream->next(loop_->now() + std::chrono::seconds(10)));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(std::get<JobStarted>(*first).pid, 7U);
+  EXPECT_EQ(must(provider_->list_jobs("one")).at(0).label, "mine");
+  EXPECT_EQ(refused(provider_->execute("one", {.argv = {"wait"},
+                                               .label = std::string(kJobLabelBytesMax + 1, 'x')}))
+                .code,
+            ErrorCode::kLimit);
+}
+
 TEST_F(NamespacesTest, TheSameCreateFindsTheSameSandbox) {
   create({.id = "one"});
   create({.id = "one"});

@@ -250,19 +250,22 @@ Task<Result<std::unique_ptr<ByteSource>>> RemoteProvider::read_file(
 Task<Result<FileInfo>> RemoteProvider::write_file(std::string id, std::string path,
                                                   WriteOptions options,
                                                   std::unique_ptr<ByteSource> bytes) {
+  CO_TRY_VOID(check_names(options.attributes));
+  Target target = Target({"sandboxes", id, "file"})
+                      .with("path", path)
+                      .with("user", options.user)
+                      .with("mode", fmt::format("{:04o}", options.mode))
+                      .with("parents", options.create_parents ? "1" : "0")
+                      .with("append", options.append ? "1" : "0")
+                      .with("exclusive", options.must_not_exist ? "1" : "0");
+  if (!options.owner.empty()) target.with("owner", options.owner);
+  for (const auto& [name, value] : options.attributes) target.with("attribute", name + "=" + value);
   http::ClientRequest request{.method = "PUT",
-                              .target = Target({"sandboxes", id, "file"})
-                                            .with("path", path)
-                                            .with("user", options.user)
-                                            .with("mode", fmt::format("{:04o}", options.mode))
-                                            .with("parents", options.create_parents ? "1" : "0")
-                                            .with("append", options.append ? "1" : "0")
-                                            .with("exclusive", options.must_not_exist ? "1" : "0")
-                                            .text(),
+                              .target = std::move(target).text(),
                               .fields = {{"Content-Type", "application/octet-stream"}}};
   auto upload = std::make_shared<Upload>(std::move(bytes));
   request.body_source = [upload] { return Upload::next(upload); };
-  return ask_for<FileInfo>(std::move(request));
+  co_return co_await ask_for<FileInfo>(std::move(request));
 }
 
 Task<Result<FileInfo>> RemoteProvider::stat_file(std::string id, std::string path,
@@ -282,9 +285,11 @@ Task<Result<std::vector<FileInfo>>> RemoteProvider::list_files(std::string id, s
 }
 
 Task<Result<FileInfo>> RemoteProvider::make_directory(std::string id, std::string path,
-                                                      std::string user) {
-  return ask_for<FileInfo>(without_body(
-      "POST", Target({"sandboxes", id, "directory"}).with("path", path).with("user", user)));
+                                                      std::string user, std::string owner) {
+  return ask_for<FileInfo>(without_body("POST", Target({"sandboxes", id, "directory"})
+                                                    .with("path", path)
+                                                    .with("user", user)
+                                                    .with("owner", owner)));
 }
 
 Task<Result<void>> RemoteProvider::remove_file(std::string id, std::string path, std::string user) {

@@ -180,7 +180,7 @@ TEST_F(RemoteTest, FilesTravelInPiecesBothWays) {
             "PUT /sandboxes/s-1/file?path=/f&user=&mode=0600&parents=1&append=1&exclusive=0");
   EXPECT_EQ(body_, "piece1piece2");
   EXPECT_TRUE(run(provider_->stat_file("s-1", "/f", "")));
-  EXPECT_TRUE(run(provider_->make_directory("s-1", "/f", "")));
+  EXPECT_TRUE(run(provider_->make_directory("s-1", "/f", "", "")));
   EXPECT_TRUE(run(provider_->rename_file("s-1", "/f", "/g", "")));
   EXPECT_EQ(request_, "POST /sandboxes/s-1/rename?from=/f&to=/g&user=");
   answer(200, R"({"files":[{"path":"/d/a"},{"path":{"base64":"/w=="}}]})");
@@ -265,6 +265,19 @@ TEST_F(RemoteTest, AJobIsFollowedHoweverItsLinesAreCut) {
   EXPECT_EQ(std::get<JobInfo>(**end).code, 3);
   EXPECT_FALSE(run((*job)->next(kNever)).value());
   EXPECT_FALSE(run((*job)->next(kNever)).value());
+}
+
+TEST_F(RemoteTest, ABeginningComesBeforeTheOutput) {
+  stream({"{\"job\":\"j\"}\n{\"started\":{\"pid\":42}}\n", "{\"output\":{\"bytes\":\"x\"}}\n"});
+  auto job = run(provider_->execute("s-1", {.argv = {"x"}, .announce_start = true, .label = "l"}));
+  ASSERT_TRUE(job);
+  const auto asked = from_json<JobSpec>(*parse_json(body_));
+  EXPECT_TRUE(asked->announce_start);
+  EXPECT_EQ(asked->label, "l");
+  const auto first = run((*job)->next(kNever));
+  EXPECT_EQ(std::get<JobStarted>(**first).pid, 42U);
+  const auto second = run((*job)->next(kNever));
+  EXPECT_EQ(std::get<Output>(**second).bytes, "x");
 }
 
 TEST_F(RemoteTest, ADeadlineThatPassesLosesNothing) {

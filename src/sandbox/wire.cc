@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base64.h"
+#include "pons/base/base64.h"
 #include "pons/base/text.h"
 #include "wire_fields.h"
 
@@ -290,7 +290,12 @@ Json to_json(const JobInfo& value) {
 Json to_json(const Output& value) {
   return object_json(value);
 }
+Json to_json(const JobStarted& value) {
+  return object_json(value);
+}
 Json to_json(const JobEvent& value) {
+  if (const auto* started = std::get_if<JobStarted>(&value))
+    return {{"started", to_json(*started)}};
   if (const auto* output = std::get_if<Output>(&value)) return {{"output", to_json(*output)}};
   return {{"ended", to_json(std::get<JobInfo>(value))}};
 }
@@ -350,13 +355,18 @@ Result<Output> from_json(const Json& json) {
   return output;
 }
 template <>
+Result<JobStarted> from_json(const Json& json) {
+  return read_object<JobStarted>("started", json);
+}
+template <>
 Result<JobEvent> from_json(const Json& json) {
   if (json.is_object() && json.size() == 1) {
     if (json.contains("output")) return JobEvent(TRY(from_json<Output>(json["output"])));
+    if (json.contains("started")) return JobEvent(TRY(from_json<JobStarted>(json["started"])));
     if (json.contains("ended")) return JobEvent(TRY(from_json<JobInfo>(json["ended"])));
   }
   return make_error(ErrorCode::kInvalid, kStep,
-                    "an event of a job is {\"output\":…} or {\"ended\":…}");
+                    "an event of a job is {\"started\":…}, {\"output\":…} or {\"ended\":…}");
 }
 template <>
 Result<FileInfo> from_json(const Json& json) {

@@ -124,6 +124,8 @@ void visit(Visitor& on, V& v) {
   on("open_files_max", v.open_files_max);
   on("file_bytes_max", v.file_bytes_max);
   on("transaction", v.transaction);
+  on("announce_start", v.announce_start);
+  on("label", v.label);
 }
 
 template <class Visitor, Some<RunRequest> V>
@@ -145,6 +147,12 @@ void visit(Visitor& on, V& v) {
   on("error_bytes", v.error_bytes);
   on("rolled_back", v.rolled_back);
   on("note", v.note);
+  on("label", v.label);
+}
+
+template <class Visitor, Some<JobStarted> V>
+void visit(Visitor& on, V& v) {
+  on("pid", v.pid);
 }
 
 template <class Visitor, Some<Output> V>
@@ -166,6 +174,7 @@ void visit(Visitor& on, V& v) {
   on("inode", v.inode);
   on("modified_ns", v.modified_ns);
   on("link_target", v.link_target);
+  on("attributes", v.attributes);
 }
 
 template <class Visitor, Some<FileChange> V>

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base64.h"
+#include "pons/base/base64.h"
 #include "pons/base/text.h"
 #include "target.h"
 
@@ -151,15 +151,17 @@ TEST(WireTest, JobsAndTheirOutputComeBackAsTheyWere) {
     if (random.number(1) == 1)
       spec.terminal = {random.any<std::uint16_t>(), random.any<std::uint16_t>()};
     expect_round_trip(spec);
-    const JobInfo info{.id = random.name(),
-                       .outcome = static_cast<Outcome>(random.number(6)),
-                       .code = random.any<int>(),
-                       .duration = random.duration(),
-                       .cpu_usec = random.any<std::uint64_t>(),
-                       .rolled_back = true,
-                       .note = random.bytes()};
+    JobInfo info{.id = random.name(),
+                 .outcome = static_cast<Outcome>(random.number(6)),
+                 .code = random.any<int>(),
+                 .duration = random.duration(),
+                 .cpu_usec = random.any<std::uint64_t>(),
+                 .rolled_back = true,
+                 .note = random.bytes()};
     expect_round_trip(info);
+    info.label = random.bytes();
     expect_round_trip(JobEvent(info));
+    expect_round_trip(JobEvent(JobStarted{.pid = random.any<std::uint32_t>()}));
     expect_round_trip(JobEvent(Output{.stream = static_cast<Output::Stream>(random.number(1)),
                                       .offset = 10 + random.number(1ULL << 60),
                                       .lost = random.number(10),
@@ -238,9 +240,10 @@ TEST(WireTest, HostileSizesAreRefused) {
   EXPECT_THAT(problem_of<JobSpec>("{\"environment\":" + map + "}}"), HasSubstr("\"environment\""));
 }
 
-TEST(WireTest, AnEventIsOutputOrTheEndAndNotBoth) {
+TEST(WireTest, AnEventIsOneThingAndNotTwo) {
   EXPECT_NE(problem_of<JobEvent>("{}"), "");
   EXPECT_NE(problem_of<JobEvent>(R"({"output":{},"ended":{}})"), "");
+  EXPECT_NE(problem_of<JobEvent>(R"({"started":{"pid":-1}})"), "");
   EXPECT_NE(problem_of<JobEvent>(R"({"output":{"offset":1,"lost":2}})"), "");
   EXPECT_NE(problem_of<JobEvent>(R"({"output":{"offset":18446744073709551615,"bytes":"xx"}})"), "");
 }

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "pons/base/text.h"
 #include "pons/sandbox/wire.h"
 #include "route_words.h"
 #include "routes.h"
@@ -54,6 +55,20 @@ Result<std::uint32_t> mode_of(std::string_view query) {
   return text.empty() ? 0644U : mode;
 }
 
+Result<std::map<std::string, std::string>> attributes_of(std::string_view query) {
+  constexpr std::string_view kName = "attribute=";
+  std::map<std::string, std::string> attributes;
+  for (const std::string_view pair : split(query, '&')) {
+    if (!pair.starts_with(kName)) continue;
+    const auto text = percent_decode(pair.substr(kName.size()));
+    const std::size_t equals = text ? text->find('=') : std::string::npos;
+    if (equals == std::string::npos)
+      return make_error(ErrorCode::kInvalid, "read query", "\"attribute\" is NAME=VALUE");
+    attributes[text->substr(0, equals)] = text->substr(equals + 1);
+  }
+  return attributes;
+}
+
 Task<Result<void>> read_file(Provider& provider, http::Exchange& exchange, Words words) {
   CO_TRY(const auto place, place_of(exchange));
   CO_TRY(const auto offset, query_number(exchange.request().query(), "offset", 0));
@@ -82,6 +97,8 @@ Task<Result<void>> write_file(Provider& provider, http::Exchange& exchange, Word
   CO_TRY(options.create_parents, query_flag(query, "parents", true));
   CO_TRY(options.append, query_flag(query, "append", false));
   CO_TRY(options.must_not_exist, query_flag(query, "exclusive", false));
+  CO_TRY(options.owner, query_text(query, "owner"));
+  CO_TRY(options.attributes, attributes_of(query));
   CO_TRY(const auto info, co_await provider.write_file(words[0], place.path, options,
                                                        std::make_unique<BodySource>(exchange)));
   respond_json(exchange, 200, to_json(info));
@@ -117,7 +134,9 @@ Task<Result<void>> list_files(Provider& provider, http::Exchange& exchange, Word
 
 Task<Result<void>> make_directory(Provider& provider, http::Exchange& exchange, Words words) {
   CO_TRY(const auto place, place_of(exchange));
-  CO_TRY(const auto info, co_await provider.make_directory(words[0], place.path, place.user));
+  CO_TRY(const auto owner, query_text(exchange.request().query(), "owner"));
+  CO_TRY(const auto info,
+         co_await provider.make_directory(words[0], place.path, place.user, owner));
   respond_json(exchange, 200, to_json(info));
   co_return {};
 }

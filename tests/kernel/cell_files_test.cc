@@ -29,7 +29,7 @@ std::vector<File> files_in(const std::string& bytes) {
     at += sizeof file.record;
     file.name = bytes.substr(at, file.record.name_size);
     file.target = bytes.substr(at + file.record.name_size, file.record.link_size);
-    at += file.record.name_size + file.record.link_size;
+    at += file.record.name_size + file.record.link_size + file.record.attributes_size;
     files.push_back(file);
   }
   EXPECT_EQ(at, bytes.size());

@@ -38,6 +38,8 @@ class Directory {
   // The one sandbox that `is_meant` says yes to, among all that live: for requests that carry a
   // token or a signature and no id.
   Task<Result<Found>> find_where(std::function<bool(const Access&)> is_meant);
+  // The same among those that were heard of before; null when none is it.
+  Found find_known(const std::function<bool(const Access&)>& is_meant) const;
 
   void learn(const sandbox::SandboxInfo& info);
   void forget(std::string_view id);

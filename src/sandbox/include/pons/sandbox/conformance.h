@@ -37,6 +37,7 @@ class ProviderPromises : public ::testing::TestWithParam<ProviderFactory> {
  protected:
   struct Ran {
     std::string output, error;
+    std::optional<JobStarted> started;
     std::optional<JobInfo> end;
   };
 
@@ -88,6 +89,9 @@ class ProviderPromises : public ::testing::TestWithParam<ProviderFactory> {
       if (!event) co_return ran;
       if (const auto* output = std::get_if<Output>(&*event)) {
         (output->stream == Output::Stream::kOutput ? ran.output : ran.error) += output->bytes;
+      } else if (const auto* started = std::get_if<JobStarted>(&*event)) {
+        EXPECT_TRUE(ran.output.empty() && ran.error.empty() && !ran.started);
+        ran.started = *started;
       } else {
         ran.end = std::get<JobInfo>(*event);
       }
@@ -224,6 +228,30 @@ TEST_P(ProviderPromises, SignalsReachTheJob) {
   EXPECT_EQ(ran.end->code, SIGTERM);
 }
 
+TEST_P(ProviderPromises, ABeginningIsAnnouncedAtOnceWhereItIsAskedFor) {
+  auto stream = must(provider_->execute(id_, {.id = "s",
+                                              .argv = {"/bin/sh", "-c", "read x; echo $$"},
+                                              .input_open = true,
+                                              .announce_start = true}));
+  const auto first = must(stream->next(loop_->now() + std::chrono::seconds(10)));
+  ASSERT_TRUE(first && std::holds_alternative<JobStarted>(*first));
+  EXPECT_TRUE(run(provider_->close_input(id_, "s")));
+  EXPECT_EQ(must(follow(std::move(stream))).output,
+            std::to_string(std::get<JobStarted>(*first).pid) + "\n");
+  EXPECT_FALSE(sh("true").started);
+}
+
+TEST_P(ProviderPromises, ALabelIsGivenBackInTheListOfJobs) {
+  run_job({.id = "l", .shell_line = "true", .label = "{\"of\":\"the caller\"}"});
+  const auto jobs = must(provider_->list_jobs(id_));
+  const auto found = std::ranges::find(jobs, "l", &JobInfo::id);
+  ASSERT_NE(found, jobs.end());
+  EXPECT_EQ(found->label, "{\"of\":\"the caller\"}");
+  EXPECT_EQ(refused(provider_->execute(
+                id_, {.shell_line = "true", .label = std::string(kJobLabelBytesMax + 1, 'x')})),
+            ErrorCode::kLimit);
+}
+
 TEST_P(ProviderPromises, WhatIsWrongWithAJobIsAnErrorAndNoJob) {
   EXPECT_EQ(refused(provider_->execute(id_, {})), ErrorCode::kInvalid);
   EXPECT_EQ(refused(provider_->execute(id_, {.argv = {"/no/such/program"}})), ErrorCode::kInvalid);
@@ -276,7 +304,7 @@ TEST_P(ProviderPromises, MissingAndForbiddenFilesAreTold) {
 }
 
 TEST_P(ProviderPromises, TreesAreMovedAndRemoved) {
-  must(provider_->make_directory(id_, "d/e", ""));
+  must(provider_->make_directory(id_, "d/e", "", ""));
   write("d/e/f", "x");
   must(provider_->rename_file(id_, "d", "g", ""));
   EXPECT_EQ(content("g/e/f"), "x");
@@ -284,8 +312,24 @@ TEST_P(ProviderPromises, TreesAreMovedAndRemoved) {
   EXPECT_EQ(refused(provider_->stat_file(id_, "g", "")), ErrorCode::kNotFound);
 }
 
+TEST_P(ProviderPromises, RootMakesFilesForOthers) {
+  const WriteOptions options{
+      .user = "root", .owner = "nobody", .attributes = {{"user.pons.a", "b=c"}}};
+  must(provider_->write_file(id_, "/made/by/root", options, source("x")));
+  must(provider_->make_directory(id_, "/made/too", "root", "nobody"));
+  EXPECT_EQ(sh("stat -c %U /made /made/by /made/by/root /made/too | uniq").output, "nobody\n");
+  EXPECT_EQ(must(provider_->stat_file(id_, "/made/by/root", "")).attributes, options.attributes);
+  EXPECT_EQ(must(provider_->list_files(id_, "/made/by", "", 1)).at(0).attributes,
+            options.attributes);
+  EXPECT_EQ(refused(provider_->write_file(id_, "f", {.owner = "root"}, source("x"))),
+            ErrorCode::kDenied);
+  EXPECT_EQ(
+      refused(provider_->write_file(id_, "f", {.attributes = {{"trusted.x", ""}}}, source("x"))),
+      ErrorCode::kInvalid);
+}
+
 TEST_P(ProviderPromises, ChangesAreSeen) {
-  must(provider_->make_directory(id_, "w", ""));
+  must(provider_->make_directory(id_, "w", "", ""));
   auto changes = must(provider_->watch_files(id_, "w", "", false));
   write("w/new", "x");
   EXPECT_TRUE(must(changes->next(loop_->now() + std::chrono::seconds(10))).path.starts_with("w/"));

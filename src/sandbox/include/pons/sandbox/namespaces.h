@@ -79,8 +79,8 @@ class NamespacesProvider final : public Provider {
   Task<Result<FileInfo>> stat_file(std::string id, std::string path, std::string user) override;
   Task<Result<std::vector<FileInfo>>> list_files(std::string id, std::string path, std::string user,
                                                  std::uint32_t depth) override;
-  Task<Result<FileInfo>> make_directory(std::string id, std::string path,
-                                        std::string user) override;
+  Task<Result<FileInfo>> make_directory(std::string id, std::string path, std::string user,
+                                        std::string owner) override;
   Task<Result<void>> remove_file(std::string id, std::string path, std::string user) override;
   Task<Result<FileInfo>> rename_file(std::string id, std::string from, std::string to,
                                      std::string user) override;

@@ -142,7 +142,11 @@ struct JobSpec {
   std::uint64_t open_files_max = 0;
   std::uint64_t file_bytes_max = 0;
   Transaction transaction = Transaction::kNone;
+  bool announce_start = false;  // its stream begins with JobStarted, sent at once
+  std::string label;  // kept while the provider's process lives; at most kJobLabelBytesMax
 };
+
+inline constexpr std::size_t kJobLabelBytesMax = 16 * 1024;
 
 enum class Outcome : std::uint8_t {
   kRunning,
@@ -164,7 +168,8 @@ struct JobInfo {
   std::uint64_t output_bytes = 0;  // ever written
   std::uint64_t error_bytes = 0;
   bool rolled_back = false;
-  std::string note;  // what a person should know: "disk full: …", "busy_writers: …"
+  std::string note;   // what a person should know: "disk full: …", "busy_writers: …"
+  std::string label;  // in list_jobs() only
 };
 
 struct Output {
@@ -174,8 +179,12 @@ struct Output {
   std::string bytes;
 };
 
-// Either some output or, once and last, the end.
-using JobEvent = std::variant<Output, JobInfo>;
+struct JobStarted {
+  std::uint32_t pid = 0;  // inside the sandbox
+};
+
+// Some output; once and last, the end; once and first, where it was asked for, the beginning.
+using JobEvent = std::variant<Output, JobInfo, JobStarted>;
 
 struct JobOffsets {
   std::uint64_t output = 0;
@@ -204,6 +213,7 @@ struct FileInfo {
   std::uint64_t inode = 0;
   std::int64_t modified_ns = 0;
   std::string link_target;
+  std::map<std::string, std::string> attributes;  // extended ones of "user.", short ones only
 };
 
 struct WriteOptions {
@@ -212,6 +222,9 @@ struct WriteOptions {
   bool append = false;
   bool must_not_exist = false;
   std::string user;
+  std::string owner;  // whose the file and new parents become, if another's: for root only
+  // Extended ones, named "user.…". kUnsupported where the file system keeps none.
+  std::map<std::string, std::string> attributes;
 };
 
 struct FileChange {
@@ -276,8 +289,9 @@ class Provider {
   virtual Task<Result<FileInfo>> stat_file(std::string id, std::string path, std::string user) = 0;
   virtual Task<Result<std::vector<FileInfo>>> list_files(std::string id, std::string path,
                                                          std::string user, std::uint32_t depth) = 0;
-  virtual Task<Result<FileInfo>> make_directory(std::string id, std::string path,
-                                                std::string user) = 0;
+  // Its parents too. `owner`: as of WriteOptions.
+  virtual Task<Result<FileInfo>> make_directory(std::string id, std::string path, std::string user,
+                                                std::string owner) = 0;
   virtual Task<Result<void>> remove_file(std::string id, std::string path, std::string user) = 0;
   virtual Task<Result<FileInfo>> rename_file(std::string id, std::string from, std::string to,
                                              std::string user) = 0;

@@ -31,11 +31,12 @@
 //   POST   /sandboxes/ID/jobs/JOB/signal {"signal":15} 204
 //   POST   /sandboxes/ID/jobs/JOB/resize {"rows":24,"columns":80}   204
 //   GET    /sandboxes/ID/file?path=&user=&offset=&size=             raw bytes
-//   PUT    /sandboxes/ID/file?path=&user=&mode=&parents=&append=&exclusive=   raw bytes  FileInfo
+//   PUT    /sandboxes/ID/file?path=&user=&mode=&parents=&append=&exclusive=&owner=   raw bytes
+//                                                      FileInfo; &attribute=NAME=VALUE for each
 //   DELETE /sandboxes/ID/file?path=&user=              204
 //   GET    /sandboxes/ID/stat?path=&user=              FileInfo
 //   GET    /sandboxes/ID/files?path=&user=&depth=      {"files":[FileInfo]}
-//   POST   /sandboxes/ID/directory?path=&user=         FileInfo
+//   POST   /sandboxes/ID/directory?path=&user=&owner=  FileInfo
 //   POST   /sandboxes/ID/rename?from=&to=&user=        FileInfo
 //   GET    /sandboxes/ID/changes?path=&user=&recursive=  lines: FileChange
 //   POST   /sandboxes/ID/checkpoints  {"name":""}      201 {"name":NAME}
@@ -69,7 +70,8 @@ Json to_json(const JobSpec& value);
 Json to_json(const RunRequest& value);
 Json to_json(const JobInfo& value);
 Json to_json(const Output& value);
-Json to_json(const JobEvent& value);  // {"output":{…}} or {"ended":{…}}
+Json to_json(const JobStarted& value);
+Json to_json(const JobEvent& value);  // {"started":{…}}, {"output":{…}} or {"ended":{…}}
 Json to_json(const FileInfo& value);
 Json to_json(const FileChange& value);
 
@@ -100,6 +102,8 @@ template <>
 Result<JobInfo> from_json(const Json& json);
 template <>
 Result<Output> from_json(const Json& json);
+template <>
+Result<JobStarted> from_json(const Json& json);
 template <>
 Result<JobEvent> from_json(const Json& json);
 template <>

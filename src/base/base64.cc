@@ -1,9 +1,9 @@
-#include "base64.h"
+#include "pons/base/base64.h"
 
 #include <array>
 #include <cstdint>
 
-namespace pons::sandbox {
+namespace pons {
 
 namespace {
 
@@ -48,4 +48,4 @@ std::optional<std::string> base64_decode(std::string_view text) {
   return bytes;
 }
 
-}  // namespace pons::sandbox
+}  // namespace pons

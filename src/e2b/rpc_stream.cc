@@ -1,0 +1,59 @@
+#include "rpc_stream.h"
+
+#include <algorithm>
+
+#include "connect.h"
+#include "pons/base/text.h"
+#include "pons/linux/loop.h"
+
+namespace pons::e2b {
+
+namespace {
+
+constexpr const char* kStreamType = "application/connect+json";
+constexpr std::uint64_t kKeepAliveSecondsDefault = 90;
+constexpr std::size_t kTimeoutDigitsMax = 10;  // of the protocol
+
+Duration requested_keep_alive(const http::RequestHead& head) {
+  const auto seconds = parse_decimal(head.find("Keepalive-Ping-Interval").value_or(""));
+  return std::chrono::seconds(
+      std::clamp<std::uint64_t>(seconds.value_or(kKeepAliveSecondsDefault), 1, 3600));
+}
+
+}  // namespace
+
+std::optional<Duration> requested_timeout(const http::RequestHead& head) {
+  const auto text = head.find("Connect-Timeout-Ms");
+  if (!text || text->size() > kTimeoutDigitsMax) return std::nullopt;
+  const auto milliseconds = parse_decimal(*text);
+  if (!milliseconds || *milliseconds == 0) return std::nullopt;
+  return std::chrono::milliseconds(*milliseconds);
+}
+
+RpcStream::RpcStream(http::Exchange& exchange)
+    : exchange_(exchange),
+      timeout_(requested_timeout(exchange.request())),
+      keep_alive_(requested_keep_alive(exchange.request())) {
+  if (timeout_) deadline_ = exchange.loop().now() + *timeout_;
+}
+
+Task<Result<void>> RpcStream::write(std::string bytes) {
+  if (!std::exchange(begun_, true))
+    co_return co_await exchange_.start({.content_type = kStreamType, .body = std::move(bytes)});
+  co_return co_await exchange_.write(bytes);
+}
+
+Task<Result<void>> RpcStream::send(std::string_view message) {
+  return write(make_envelope(Envelope::kMessage, message));
+}
+
+Task<> RpcStream::end() {
+  if (co_await write(make_envelope(Envelope::kEnd, "{}"))) (void)co_await exchange_.finish();
+}
+
+Task<> RpcStream::end(Error error) {
+  const std::string text = "{\"error\":" + rpc_error_json(error) + "}";
+  if (co_await write(make_envelope(Envelope::kEnd, text))) (void)co_await exchange_.finish();
+}
+
+}  // namespace pons::e2b
