@@ -338,26 +338,59 @@ class FakeProvider final : public Provider {
   }
   std::function<void(std::uint16_t)> on_dial;
 
-  // ---- not used by the data plane
+  // ---- lives
 
-  Task<Result<std::vector<TemplateInfo>>> list_templates() override { co_return unsupported(); }
+  std::vector<TemplateInfo> templates{{.name = "host"}};
+
+  Task<Result<std::vector<TemplateInfo>>> list_templates() override { co_return templates; }
+  Task<Result<SandboxInfo>> create(CreateRequest request) override {
+    SandboxInfo info;
+    info.id = request.id;
+    info.template_name = request.template_name;
+    info.created_unix_ms = 1'700'000'000'000 + static_cast<std::int64_t>(sandboxes.size());
+    info.labels = request.labels;
+    info.limits = request.limits;
+    info.ends_unix_ms = info.created_unix_ms + request.limits.lifetime_max.count();
+    created.push_back(request);
+    sandboxes[request.id] = info;
+    co_return info;
+  }
+  std::vector<CreateRequest> created;
+  Task<Result<void>> destroy(std::string id) override {
+    sandboxes.erase(id);
+    co_return {};
+  }
+  Task<Result<SandboxInfo>> set_lifetime(std::string id, Milliseconds from_now,
+                                         bool pause_at_end) override {
+    lifetimes.push_back(from_now);
+    sandboxes.at(id).limits.pause_at_end = pause_at_end;
+    co_return sandboxes.at(id);
+  }
+  std::vector<Milliseconds> lifetimes;
+  Task<Result<SandboxInfo>> pause(std::string id) override {
+    sandboxes.at(id).state = State::kPaused;
+    co_return sandboxes.at(id);
+  }
+  Task<Result<SandboxInfo>> fork(std::string, CreateRequest request) override {
+    return create(std::move(request));
+  }
+  Task<Result<TemplateInfo>> snapshot(std::string id, std::string name) override {
+    templates.push_back({.name = name, .kind = "snapshot", .source = "snapshot of " + id});
+    co_return templates.back();
+  }
+
+  // ---- not used here
+
   Task<Result<void>> put_template(TemplateInfo) override { co_return unsupported(); }
   Task<Result<std::vector<std::string>>> remove_template(std::string) override {
     co_return unsupported();
   }
-  Task<Result<SandboxInfo>> create(CreateRequest) override { co_return unsupported(); }
-  Task<Result<void>> destroy(std::string) override { co_return unsupported(); }
   Task<Result<SandboxInfo>> set_limits(std::string, Limits) override { co_return unsupported(); }
-  Task<Result<SandboxInfo>> pause(std::string) override { co_return unsupported(); }
   Task<Result<std::string>> checkpoint(std::string, std::string) override {
     co_return unsupported();
   }
   Task<Result<void>> rollback(std::string, std::string) override { co_return unsupported(); }
   Task<Result<void>> commit(std::string, std::string) override { co_return unsupported(); }
-  Task<Result<SandboxInfo>> fork(std::string, CreateRequest) override { co_return unsupported(); }
-  Task<Result<TemplateInfo>> snapshot(std::string, std::string) override {
-    co_return unsupported();
-  }
 
  private:
   static Error none() { return make_error(ErrorCode::kNotFound, "find sandbox", "there is none"); }

@@ -1,32 +1,16 @@
 #include "query.h"
 
+#include <algorithm>
+
 #include "pons/base/text.h"
+#include "pons/http/query.h"
 
 namespace pons::e2b {
 
-namespace {
-
-int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-}  // namespace
-
 std::optional<std::string> form_decode(std::string_view text) {
-  std::string bytes;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      bytes += text[i] == '+' ? ' ' : text[i];
-      continue;
-    }
-    if (text.size() - i < 3 || digit_of(text[i + 1]) < 0 || digit_of(text[i + 2]) < 0)
-      return std::nullopt;
-    bytes += static_cast<char>(digit_of(text[i + 1]) * 16 + digit_of(text[i + 2]));
-    i += 2;
-  }
-  return bytes;
+  std::string spaced(text);
+  std::ranges::replace(spaced, '+', ' ');
+  return http::percent_decode(spaced);
 }
 
 std::optional<std::string> query_value(std::string_view query, std::string_view name) {

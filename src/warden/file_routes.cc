@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pons/base/text.h"
+#include "pons/http/query.h"
 #include "pons/sandbox/wire.h"
 #include "route_words.h"
 #include "routes.h"
@@ -60,7 +61,7 @@ Result<std::map<std::string, std::string>> attributes_of(std::string_view query)
   std::map<std::string, std::string> attributes;
   for (const std::string_view pair : split(query, '&')) {
     if (!pair.starts_with(kName)) continue;
-    const auto text = percent_decode(pair.substr(kName.size()));
+    const auto text = http::percent_decode(pair.substr(kName.size()));
     const std::size_t equals = text ? text->find('=') : std::string::npos;
     if (equals == std::string::npos)
       return make_error(ErrorCode::kInvalid, "read query", "\"attribute\" is NAME=VALUE");
