@@ -249,9 +249,8 @@ Result<void> AuditLog::record_lost() {
 
 Result<void> AuditLog::write_event(std::string_view kind, std::string_view fields) {
   // Those that tell what happened to the log itself are few and have no quota.
-  const bool has_quota =
-      kind == "decision" || kind == "begun" || kind == "access_request" || kind == "suppressed" ||
-      kind == "lost";
+  const bool has_quota = kind == "decision" || kind == "begun" || kind == "access_request" ||
+                         kind == "suppressed" || kind == "lost";
   if (has_quota) TRY_VOID(make_room(fields.size() + kLineFrameBytes));
   const auto time =
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall().time_since_epoch());

@@ -36,6 +36,7 @@ struct Words {
   std::string name;
   std::string path;
   std::string packages;
+  bool sudo = false;
   std::string suite = "bookworm";
   std::string mirror;
   std::string reference;
@@ -132,6 +133,10 @@ Result<void> build(const std::string& state_dir, const Common& common, const Wor
                                                           .mirror = words.mirror,
                                                           .limits = {.interrupt_fd = interrupt_fd},
                                                           .progress = progress};
+                         const bool base =
+                             words.name == templates::kBaseTemplate && words.packages.empty();
+                         options.allow_sudo = words.sudo || base;
+                         if (base) options.packages = templates::base_packages();
                          std::string spaced = words.packages;
                          std::ranges::replace(spaced, ',', ' ');
                          for (const std::string_view package : split(spaced, ' '))
@@ -220,9 +225,11 @@ void add_template(CLI::App& app, Common& common, int& exit_code) {
   CLI::App* made =
       add("build", "Build a Debian template from a list of packages",
           "Builds a minimal Debian with the packages and a user `user`, by mmdebstrap. "
-          "The host's apt sources and\ncredentials are used and are not in the result.");
+          "The host's apt sources and\ncredentials are used and are not in the result. Without "
+          "packages, `base` gets what E2B's base has.");
   made->add_option("name", words->name, "Name of the template")->required();
   made->add_option("--packages", words->packages, "Packages, separated by spaces or commas");
+  made->add_flag("--sudo", words->sudo, "`user` may become root inside, without a password");
   made->add_option("--suite", words->suite, "Debian release")->capture_default_str();
   made->add_option("--mirror", words->mirror, "Mirror (default: the host's own sources)")
       ->type_name("URL");

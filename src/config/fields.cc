@@ -54,7 +54,8 @@ const Table& limits_table() {
               "Bytes the request line and all headers of one request may have together."),
       integer("header_count", &S::header_count, {8, 1'000}, "Headers one request may have."),
       integer("body_bytes", &S::body_bytes, {1'024, 1'073'741'824},
-              "Bytes the body of one request may have; files that go into a sandbox are limited by its disk."),
+              "Bytes the body of one request may have; files that go into a sandbox are limited by "
+              "its disk."),
       integer("connections", &S::connections, {1, 100'000},
               "Connections that may be open at the same time."),
       integer("header_seconds", &S::header_seconds, {1, 300},

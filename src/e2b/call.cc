@@ -39,6 +39,9 @@ Task<Result<void>> Call::ensure_awake() {
   if (info->state == sandbox::State::kRunning) co_return {};
   if (info->state == sandbox::State::kEnded) directory_.forget(id());
   if (info->state == sandbox::State::kEnded || !access->auto_resume) co_return gone_error(id());
+  // Its time may be what ended in the pause: traffic gives it a new one.
+  constexpr sandbox::Milliseconds kWokenFor = std::chrono::minutes(5);
+  CO_TRY_VOID(co_await provider.set_lifetime(id(), kWokenFor, info->limits.pause_at_end));
   CO_TRY_VOID(co_await provider.resume(id()));
   co_return {};
 }

@@ -110,8 +110,9 @@ Task<Result<http::Response>> ControlPlane::create(Request request) {
   CO_TRY(auto wanted, read_new_sandbox(body, request.old ? kTimeoutDefaultOld : kTimeoutDefault));
   sandbox::CreateRequest create{.id = make_sandbox_id(), .environment = wanted.environment};
   CO_TRY(create.template_name, co_await resolve_template(request.caller, wanted.template_id));
-  create.environment.insert(
-      {{"E2B_SANDBOX", "true"}, {"E2B_SANDBOX_ID", create.id}, {"E2B_TEMPLATE_ID", wanted.template_id}});
+  create.environment.insert({{"E2B_SANDBOX", "true"},
+                             {"E2B_SANDBOX_ID", create.id},
+                             {"E2B_TEMPLATE_ID", wanted.template_id}});
   create.limits.lifetime_max = wanted.timeout;
   create.limits.pause_at_end = wanted.auto_pause;
   create.network.policy = wanted.network.policy;
@@ -138,8 +139,8 @@ Task<Result<http::Response>> ControlPlane::create(Request request) {
 
 Task<Result<http::Response>> ControlPlane::list(Request request) {
   CO_TRY(auto all, co_await provider_.list());
-  CO_TRY(const auto page, select_page(std::move(all), request.caller.project,
-                                      request.exchange.request().query()));
+  CO_TRY(const auto page,
+         select_page(std::move(all), request.caller.project, request.exchange.request().query()));
   Json listed = Json::array();
   for (const SandboxInfo& info : page.sandboxes) listed.push_back(listed_json(info));
   http::Response response = json_response(200, listed);
@@ -245,8 +246,7 @@ Task<Result<http::Response>> ControlPlane::fork(Request request) {
   CO_TRY(const auto from, co_await find(request.caller, request.word));
   Json made = Json::array();
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto info =
-        co_await fork_one(request.caller, from, timeout.value_or(kTimeoutDefault));
+    const auto info = co_await fork_one(request.caller, from, timeout.value_or(kTimeoutDefault));
     if (info) {
       made.push_back({{"sandbox", sandbox_json(*info, settings_.domain)}});
       continue;
@@ -274,10 +274,13 @@ Task<Result<http::Response>> ControlPlane::metrics(Request request) {
   constexpr std::size_t kRememberedMax = 10'000;
   if (last_usage_.size() > kRememberedMax) last_usage_.clear();
   // Processor time since the last question, or since the sandbox began.
-  Usage& last = last_usage_.try_emplace(info.id, Usage{.unix_ms = info.created_unix_ms}).first->second;
+  Usage& last =
+      last_usage_.try_emplace(info.id, Usage{.unix_ms = info.created_unix_ms}).first->second;
   const std::uint64_t cpu = usage.cpu_usec.value_or(0);
-  const double passed_usec = 1000.0 * static_cast<double>(std::max<std::int64_t>(1, now - last.unix_ms));
-  const double used_pct = 100.0 * static_cast<double>(cpu - std::min(cpu, last.cpu_usec)) / passed_usec;
+  const double passed_usec =
+      1000.0 * static_cast<double>(std::max<std::int64_t>(1, now - last.unix_ms));
+  const double used_pct =
+      100.0 * static_cast<double>(cpu - std::min(cpu, last.cpu_usec)) / passed_usec;
   last = {.unix_ms = now, .cpu_usec = cpu};
   co_return json_response(
       200, Json::array({{{"timestamp", rfc3339(now)},
@@ -291,7 +294,8 @@ Task<Result<http::Response>> ControlPlane::metrics(Request request) {
                          {"diskTotal", usage.disk_bytes_max}}}));
 }
 
-// The output of processes belongs to who started them; of the sandbox itself there is nothing to say.
+// The output of processes belongs to who started them; of the sandbox itself there is nothing to
+// say.
 Task<Result<http::Response>> ControlPlane::logs(Request request) {
   CO_TRY_VOID(co_await find(request.caller, request.word));
   co_return json_response(200, {{"logs", Json::array()}, {"logEntries", Json::array()}});

@@ -18,7 +18,10 @@ using ::testing::Not;
 class PlainExchange final : public http::Exchange {
  public:
   PlainExchange(linux::Loop& loop, std::string method, std::string target, std::string body)
-      : loop_(loop), method_(std::move(method)), target_(std::move(target)), body_(std::move(body)) {
+      : loop_(loop),
+        method_(std::move(method)),
+        target_(std::move(target)),
+        body_(std::move(body)) {
     head_.method = method_;
     head_.target = target_;
   }
@@ -204,8 +207,9 @@ TEST_F(ControlPlaneTest, ForksHaveTokensOfTheirOwn) {
   EXPECT_NE(token(a), token(b));
   EXPECT_NE(token(a), token(id));
   for (const char* count : {"0", "101", "-1", "\"2\""})
-    EXPECT_EQ(ask("POST", "/sandboxes/" + id + "/fork", fmt::format(R"({{"count":{}}})", count)).status,
-              400);
+    EXPECT_EQ(
+        ask("POST", "/sandboxes/" + id + "/fork", fmt::format(R"({{"count":{}}})", count)).status,
+        400);
 }
 
 TEST_F(ControlPlaneTest, SnapshotsBelongToTheirProject) {
@@ -218,7 +222,8 @@ TEST_F(ControlPlaneTest, SnapshotsBelongToTheirProject) {
   EXPECT_EQ(json(ask("GET", "/snapshots")).size(), 0U);
   EXPECT_EQ(ask("DELETE", "/templates/snap%3Adefault").status, 404);
   for (const char* name : {"snap:default", "own.mine.snap", "own.mine.snap:default"})
-    EXPECT_EQ(ask("POST", "/v2/sandboxes", fmt::format(R"({{"templateID":"{}"}})", name)).status, 404)
+    EXPECT_EQ(ask("POST", "/v2/sandboxes", fmt::format(R"({{"templateID":"{}"}})", name)).status,
+              404)
         << name;
 }
 

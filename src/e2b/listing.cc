@@ -89,7 +89,9 @@ std::string cursor_of(const sandbox::SandboxInfo& info) {
 struct Order {
   bool ascending = false;
   bool before(const sandbox::SandboxInfo& a, const sandbox::SandboxInfo& b) const {
-    const auto key = [](const sandbox::SandboxInfo& i) { return std::tie(i.created_unix_ms, i.id); };
+    const auto key = [](const sandbox::SandboxInfo& i) {
+      return std::tie(i.created_unix_ms, i.id);
+    };
     return ascending ? key(a) < key(b) : key(b) < key(a);
   }
 };

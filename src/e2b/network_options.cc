@@ -88,9 +88,8 @@ Result<NetworkOptions> read_network(const Json& body, const Json& options) {
   }
   const auto allow = TRY(read_texts(options, "allowOut"));
   const auto deny = TRY(read_texts(options, "denyOut"));
-  NetworkOptions network{.policy = dump_json(TRY(make_policy(allow, deny, internet))),
-                         .shown = {},
-                         .mask_host = {}};
+  NetworkOptions network{
+      .policy = dump_json(TRY(make_policy(allow, deny, internet))), .shown = {}, .mask_host = {}};
   Json known = Json::object();
   if (!allow.empty()) known["allowOut"] = allow;
   if (!deny.empty()) known["denyOut"] = deny;

@@ -45,8 +45,7 @@ std::uint64_t disk_bytes(const sandbox::SandboxInfo& info) {
 }  // namespace
 
 http::Response refusal(int status, std::string_view message) {
-  return {.status = status,
-          .body = dump_json({{"code", status}, {"message", message}}) + "\n"};
+  return {.status = status, .body = dump_json({{"code", status}, {"message", message}}) + "\n"};
 }
 
 http::Response refusal(const Error& error) {

@@ -67,7 +67,7 @@ class AttachedSandbox {
   SyntheticAddresses names;
   Traffic traffic;
   std::uint64_t body_memory = 0;  // bytes, see body_memory.h
-  MinuteBudget asks;  // for access
+  MinuteBudget asks;              // for access
   linux::UniqueFd listener;
   linux::UniqueFd resolver;
 

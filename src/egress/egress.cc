@@ -24,6 +24,7 @@ namespace {
 using roles::Role;
 
 // Where the resolver of a sandbox is: everywhere, but programs want to be told.
+constexpr Duration kLookBeforeSleeping = std::chrono::microseconds(100);
 constexpr std::string_view kResolverFile = "nameserver 127.0.0.1\noptions edns0\n";
 
 Result<void> make_directory(const char* path) {
@@ -116,6 +117,8 @@ Result<int> serve(roles::RoleStart start) {
   BoundHosts bound_hosts(*vault);
   const auto audit = TRY(audit::AuditLog::open("audit", kClock));
   const auto access = TRY(AccessRequests::open(".", kClock));
+  // A request waits twice for this loop; waking it costs more than the work it does.
+  loop.look_before_sleeping(kLookBeforeSleeping);
   Resolver resolver(loop, read_resolver_settings());
   Boundary boundary{.loop = loop,
                     .clock = kClock,

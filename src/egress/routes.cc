@@ -180,7 +180,7 @@ Task<Result<Json>> scan_for_secrets(Context context, http::Exchange& exchange, s
   co_return Json{{"found", std::move(found)}};
 }
 
-enum class Who : std::uint8_t { kWarden, kOperator, kRoles };
+enum class Who : std::uint8_t { kWarden, kOperator, kCallers, kRoles };
 
 bool may_ask(Who who, const std::string& role) {
   switch (who) {
@@ -188,6 +188,8 @@ bool may_ask(Who who, const std::string& role) {
       return role == "warden";
     case Who::kOperator:
       return role == "operator";
+    case Who::kCallers:  // of the API, through the front, which knows whose the sandbox is
+      return role == "operator" || role == "front";
     case Who::kRoles:
       return true;
   }
@@ -212,7 +214,7 @@ std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachme
           {"DELETE", "/sandboxes/{key}", handler(Who::kWarden, detach)},
           {"PUT", "/sandboxes", handler(Who::kWarden, keep_only)},
           {"GET", "/sandboxes", handler(Who::kOperator, list)},
-          {"PUT", "/sandboxes/{id}/policy", handler(Who::kOperator, set_policy)},
+          {"PUT", "/sandboxes/{id}/policy", handler(Who::kCallers, set_policy)},
           {"PUT", "/environments", handler(Who::kOperator, set_environments)},
           {"POST", "/explain", handler(Who::kOperator, explain)},
           {"GET", "/access-requests", handler(Who::kOperator, list_access_requests)},

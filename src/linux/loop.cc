@@ -143,20 +143,34 @@ void Loop::post(std::move_only_function<void()> work) {
 }
 
 int Loop::wait_for_events() {
-  timespec timeout{};
-  const timespec* wait = &timeout;
-  if (runnable_.empty()) {
-    if (timers_.empty()) {
-      wait = nullptr;
-    } else {
-      const Duration left =
-          std::max(Duration::zero(),
-                   timers_.front()->deadline_ - TimePoint(std::chrono::steady_clock::now()));
-      timeout.tv_sec = left.count() / 1'000'000'000;
-      timeout.tv_nsec = left.count() % 1'000'000'000;
-    }
+  Duration left = Duration::zero();
+  const TimePoint begin = std::chrono::steady_clock::now();
+  if (runnable_.empty())
+    left = timers_.empty() ? Duration::max()
+                           : std::max(Duration::zero(), timers_.front()->deadline_ - begin);
+  if (left == Duration::zero()) return poll_events(left);
+  if (waits_are_short_) {
+    if (const int count = look_for_events(std::min(left, look_for_)); count > 0) return count;
   }
-  const int count = epoll_pwait2(epoll_.get(), events_.get(), kEventsPerRound, wait, nullptr);
+  const int count = poll_events(left);
+  if (look_for_ > Duration::zero())
+    waits_are_short_ = std::chrono::steady_clock::now() - begin < look_for_;
+  return count;
+}
+
+int Loop::look_for_events(Duration at_most) {
+  const TimePoint end = std::chrono::steady_clock::now() + at_most;
+  do {
+    if (const int count = poll_events(Duration::zero()); count > 0) return count;
+  } while (std::chrono::steady_clock::now() < end);
+  return 0;
+}
+
+int Loop::poll_events(Duration timeout) {
+  const timespec wait{.tv_sec = timeout.count() / 1'000'000'000,
+                      .tv_nsec = timeout.count() % 1'000'000'000};
+  const int count = epoll_pwait2(epoll_.get(), events_.get(), kEventsPerRound,
+                                 timeout == Duration::max() ? nullptr : &wait, nullptr);
   CHECK(count >= 0 || errno == EINTR);
   return std::max(count, 0);
 }

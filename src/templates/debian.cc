@@ -100,7 +100,10 @@ constexpr const char* kFinish =
     "rm -f \"$1\"/etc/hostname \"$1\"/etc/resolv.conf; "
     "echo 'nameserver 127.0.0.1' >\"$1\"/etc/resolv.conf; "
     "printf '127.0.0.1\\tlocalhost\\n::1\\tlocalhost ip6-localhost\\n' >\"$1\"/etc/hosts; "
-    "chroot \"$1\" useradd --create-home --uid 1000 --user-group --shell /bin/bash user";
+    "chroot \"$1\" useradd --create-home --uid 1000 --user-group --shell /bin/bash user; "
+    "if [ -d \"$1\"/etc/sudoers.d ]; then "
+    "printf 'user ALL=(ALL) NOPASSWD:ALL\\n' >\"$1\"/etc/sudoers.d/user; "
+    "chmod 0440 \"$1\"/etc/sudoers.d/user; fi";
 
 constexpr const char* kLendCredentials =
     "set -e; mkdir -p \"$1\"/etc/apt/auth.conf.d; "
@@ -294,6 +297,24 @@ Result<void> check_apt_settings(const std::string& tree) {
   return {};
 }
 
+std::vector<std::string> base_packages() {
+  return {"build-essential",
+          "curl",
+          "git",
+          "iproute2",
+          "less",
+          "nano",
+          "procps",
+          "python-is-python3",
+          "python3",
+          "python3-pip",
+          "python3-venv",
+          "sudo",
+          "unzip",
+          "wget",
+          "zip"};
+}
+
 Result<sandbox::TemplateInfo> build_debian(const LayerStore& store, const StoreLease& lease,
                                            const DebianOptions& options) {
   TRY_VOID(check_options(options));
@@ -316,6 +337,7 @@ Result<sandbox::TemplateInfo> build_debian(const LayerStore& store, const StoreL
   return sandbox::TemplateInfo{.name = options.name,
                                .kind = "debian",
                                .layers = {layer.digest},
+                               .weakening = {.allow_sudo = options.allow_sudo},
                                .bytes = layer.bytes,
                                .created_unix_ms = layer.created_unix_ms,
                                .source = source};

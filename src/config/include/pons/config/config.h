@@ -92,7 +92,7 @@ std::string default_state_dir();
 
 struct Config {
   ListenAddress listen;
-  std::string domain;  // of sandboxes' ports; empty: none
+  std::string domain;                           // of sandboxes' ports; empty: none
   std::string state_dir = default_state_dir();  // absolute, no trailing slash
   LogConfig log;
   LimitsConfig limits;

@@ -37,9 +37,9 @@ struct ControlSettings {
   std::string domain;  // of sandboxes' ports: PORT-ID.DOMAIN; empty: they have no names
 };
 
-// Sandboxes as E2B's SDKs ask for them: create, connect, list, kill, timeouts, pause, fork, network,
-// snapshots, metrics; old and new paths. A caller sees the sandboxes of its own project, and of no
-// other.
+// Sandboxes as E2B's SDKs ask for them: create, connect, list, kill, timeouts, pause, fork,
+// network, snapshots, metrics; old and new paths. A caller sees the sandboxes of its own project,
+// and of no other.
 class ControlPlane {
  public:
   ControlPlane(linux::Loop& loop, sandbox::Provider& provider, Directory& directory,

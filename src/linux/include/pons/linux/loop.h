@@ -127,6 +127,11 @@ class Loop {
   // Tasks that live as long as the loop.
   void spawn(Task<> task) { tasks_.spawn(std::move(task)); }
 
+  // For a loop whose latency is worth some processor time: before it sleeps, it looks for events
+  // for up to `longest`, as long as the last wait was that short. An idle loop still sleeps at
+  // once.
+  void look_before_sleeping(Duration longest) { look_for_ = longest; }
+
   // The time when this round of events began: cheap, and good enough for deadlines.
   TimePoint now() const { return now_; }
 
@@ -160,6 +165,8 @@ class Loop {
   friend class Waiter;
   Loop(UniqueFd epoll, UniqueFd wakeup);
   int wait_for_events();
+  int look_for_events(Duration at_most);
+  int poll_events(Duration timeout);
   void dispatch_events(int count);
   void dispatch_timers();
   void dispatch_runnable();
@@ -173,6 +180,8 @@ class Loop {
   UniqueFd epoll_;
   UniqueFd wakeup_;  // eventfd: another thread posted
   TimePoint now_;
+  Duration look_for_{};
+  bool waits_are_short_ = false;   // the last one was
   std::vector<Waiter*> timers_;    // binary heap by deadline
   std::vector<Waiter*> runnable_;  // null where a waiter died after it was scheduled
   std::unique_ptr<epoll_event[]> events_;

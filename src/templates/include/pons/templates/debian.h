@@ -14,10 +14,15 @@ struct DebianOptions {
   std::string name;
   std::vector<std::string> packages;
   std::string suite = "bookworm";
-  std::string mirror;  // empty: the host's own sources for that suite, else Debian's
+  bool allow_sudo = false;  // `user` may become root inside, without a password
+  std::string mirror;       // empty: the host's own sources for that suite, else Debian's
   TreeLimits limits;
   ProgressSink progress;
 };
+
+// What programs written for E2B's sandboxes expect to find.
+inline constexpr std::string_view kBaseTemplate = "base";
+std::vector<std::string> base_packages();
 
 // Builds a Debian system with the packages, and a user `user` with id 1000, by mmdebstrap (Debian
 // package of that name). The host's apt settings and credentials are used and stay outside: a tree

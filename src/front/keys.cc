@@ -1,0 +1,105 @@
+#include "keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "pons/base/json.h"
+#include "pons/base/log.h"
+#include "pons/base/secret.h"
+#include "pons/base/text.h"
+#include "pons/http/query.h"
+
+namespace pons::front {
+
+namespace {
+
+constexpr std::size_t kListBytesMax = 64 << 20;
+constexpr Duration kAskAgain = std::chrono::milliseconds(200);
+// The brain answers at least every 25 s. What it said last holds this long without it.
+constexpr Duration kStale = std::chrono::seconds(90);
+constexpr std::string_view kFirstProject = "default";
+
+std::string_view shown_key(const http::RequestHead& request) {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (const auto key = request.find("X-API-KEY"); key && !key->empty()) return *key;
+  const auto authorization = request.find("Authorization").value_or("");
+  return authorization.starts_with(kScheme) ? authorization.substr(kScheme.size()) : "";
+}
+
+// The words in front of a key say whose it is to people and to scanners of leaked keys: "pons_", or
+// "e2b_" for SDKs that insist on it.
+std::string_view digits_of(std::string_view key) {
+  const auto mark = key.rfind('_');
+  return mark == std::string_view::npos ? key : key.substr(mark + 1);
+}
+
+}  // namespace
+
+bool Identity::may(std::string_view scope) const {
+  return std::ranges::find(scopes, scope) != scopes.end();
+}
+
+bool Keys::accept(std::string_view body) {
+  const auto json = parse_json(body, {.depth = 8, .bytes = kListBytesMax});
+  if (!json) return false;
+  try {
+    std::map<std::string, Identity, std::less<>> by_hash;
+    for (const Json& key : json->at("keys"))
+      by_hash[key.at("hash").get<std::string>()] = {
+          .key = key.at("id").get<std::string>(),
+          .project = key.at("project").get<std::string>(),
+          .scopes = key.at("scopes").get<std::vector<std::string>>()};
+    generation_ = json->at("generation").get<std::string>();
+    by_hash_ = std::move(by_hash);
+  } catch (const Json::exception&) {
+    return false;
+  }
+  heard_ = loop_.now();
+  return true;
+}
+
+Task<Result<void>> Keys::ask(http::Client& brain) {
+  CO_TRY(auto response,
+         co_await brain.send({.target = "/keys?after=" + http::percent_encode(generation_)}));
+  CO_TRY(const auto body, co_await response.read_whole_body(kListBytesMax));
+  if (response.status() == 200 && accept(body)) co_return {};
+  co_return make_error(ErrorCode::kUnavailable, "ask for keys",
+                       fmt::format("the brain answered {}", response.status()));
+}
+
+Task<> Keys::follow(http::Client& brain) {
+  for (;;) {
+    const auto asked = co_await ask(brain);
+    if (asked) continue;
+    LOG_WARN("the brain does not tell its keys", {"error", asked.error()});
+    co_await loop_.sleep_for(kAskAgain);
+  }
+}
+
+bool Keys::is_admin(const http::RequestHead& request) const {
+  const std::string_view key = shown_key(request);
+  return !key.empty() && equal_constant_time(sha256_hex(key), admin_token_hash_);
+}
+
+Result<Identity> Keys::identify(const http::RequestHead& request) const {
+  const std::string_view key = shown_key(request);
+  if (key.empty())
+    return make_error(ErrorCode::kDenied, "identify",
+                      "send an API key: X-API-KEY: KEY; `pons key create NAME` makes one");
+  if (is_admin(request))
+    return Identity{.key = "admin",
+                    .project = std::string(kFirstProject),
+                    .scopes = {"sandboxes", "sessions", "models", "admin"}};
+  if (heard_ == TimePoint{} || loop_.now() - heard_ > kStale)
+    return make_error(ErrorCode::kUnavailable, "identify",
+                      "keys cannot be checked at this moment; try again");
+  // By hash: how long the search takes tells of the hash, and nothing of a key.
+  const auto found = by_hash_.find(sha256_hex(digits_of(key)));
+  if (found == by_hash_.end())
+    return make_error(ErrorCode::kDenied, "identify", "this API key is not valid");
+  return found->second;
+}
+
+}  // namespace pons::front

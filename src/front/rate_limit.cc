@@ -1,0 +1,24 @@
+#include "rate_limit.h"
+
+#include <algorithm>
+
+namespace pons::front {
+
+Duration RateLimit::take(const std::string& key, TimePoint now) {
+  constexpr std::size_t kBucketsMax = 10'000;
+  if (buckets_.size() >= kBucketsMax)
+    std::erase_if(buckets_, [&](const auto& entry) {
+      return now - entry.second.at > std::chrono::seconds(1);
+    });
+  Bucket& bucket = buckets_.try_emplace(key, Bucket{.left = per_second_, .at = now}).first->second;
+  const double passed = std::chrono::duration<double>(now - bucket.at).count();
+  bucket.left = std::min(per_second_, bucket.left + passed * per_second_);
+  bucket.at = now;
+  if (bucket.left < 1)
+    return std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>((1 - bucket.left) / per_second_));
+  bucket.left -= 1;
+  return Duration::zero();
+}
+
+}  // namespace pons::front

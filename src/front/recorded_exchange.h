@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+
+#include "pons/base/clock.h"
+#include "pons/http/exchange.h"
+
+namespace pons::front {
+
+// An exchange of the public door: its answer carries an id, and when it is over, one line of log
+// says who asked for what and how it ended. The line has no query and no header: secrets stand
+// there.
+class RecordedExchange final : public http::Exchange {
+ public:
+  explicit RecordedExchange(http::Exchange& exchange);
+  RecordedExchange(const RecordedExchange&) = delete;
+  RecordedExchange& operator=(const RecordedExchange&) = delete;
+  ~RecordedExchange() override;
+
+  const std::string& id() const { return id_; }
+  void set_key(std::string key) { key_ = std::move(key); }
+
+  const http::RequestHead& request() const override { return exchange_.request(); }
+  const http::Peer& peer() const override { return exchange_.peer(); }
+  linux::Loop& loop() override { return exchange_.loop(); }
+  Task<Result<std::string_view>> read_body() override { return exchange_.read_body(); }
+  const http::OwnedFields& trailers() const override { return exchange_.trailers(); }
+  void respond(http::Response response) override;
+  Task<Result<void>> start(http::Response head) override;
+  Task<Result<void>> write(std::string_view bytes) override;
+  Task<Result<void>> finish(std::string_view last) override;
+  void set_trailers(http::OwnedFields fields) override {
+    exchange_.set_trailers(std::move(fields));
+  }
+  void abort() override;
+  Task<bool> wait_for_hang_up(TimePoint deadline) override {
+    return exchange_.wait_for_hang_up(deadline);
+  }
+  Task<Result<std::unique_ptr<http::WebSocket>>> accept_websocket(http::WebSocketLimits limits,
+                                                                  std::string subprotocol) override;
+
+ private:
+  http::Response named(http::Response response);
+
+  http::Exchange& exchange_;
+  std::string id_;
+  std::string key_ = "-";
+  std::string method_, path_;  // the request's own text may be gone at the end
+  TimePoint begun_;
+  int status_ = 0;
+  std::uint64_t bytes_ = 0;
+  bool cut_ = false;
+};
+
+}  // namespace pons::front

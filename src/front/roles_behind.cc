@@ -1,0 +1,67 @@
+#include "roles_behind.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "pons/base/json.h"
+#include "pons/http/error_status.h"
+
+namespace pons::front {
+
+namespace {
+
+constexpr std::size_t kAnswerBytesMax = 64 * 1024;
+
+Task<Result<Json>> ask(http::Client& role, const char* step, http::ClientRequest request) {
+  CO_TRY(auto response, co_await role.send(std::move(request)));
+  CO_TRY(const auto body, co_await response.read_whole_body(kAnswerBytesMax));
+  if (response.status() != 200) co_return http::error_of(step, response.status(), body);
+  co_return parse_json(body);
+}
+
+Task<Result<void>> keep_record(http::Client& brain, Json record) {
+  http::ClientRequest request{.method = "POST", .target = "/sandbox-records"};
+  request.body = dump_json(Json::array({std::move(record)}));
+  CO_TRY(const auto answer, co_await ask(brain, "keep record", std::move(request)));
+  if (answer.value("stored", 0) == 1) co_return {};
+  co_return make_error(ErrorCode::kUnavailable, "keep record", "the store refused it");
+}
+
+}  // namespace
+
+Result<e2b::Caller> RolesBehind::authenticate(const http::Exchange& exchange) {
+  const Identity identity = TRY(keys_.identify(exchange.request()));
+  if (!identity.may("sandboxes"))
+    return make_error(ErrorCode::kDenied, "authenticate",
+                      "this API key is not for sandboxes: it lacks the scope \"sandboxes\"");
+  if (rate_.take(identity.key, loop_.now()) > Duration::zero())
+    return make_error(
+        ErrorCode::kLimit, "authenticate",
+        fmt::format("this API key asks more than {} times a second", kRequestsPerSecond));
+  return e2b::Caller{.project = identity.project};
+}
+
+Task<Result<void>> RolesBehind::record_created(const e2b::Caller& caller,
+                                               const sandbox::SandboxInfo& info) {
+  return keep_record(brain_, {{"op", "create"},
+                              {"id", info.id},
+                              {"project", caller.project},
+                              {"template", info.template_name},
+                              {"at_unix_ms", info.created_unix_ms}});
+}
+
+Task<Result<void>> RolesBehind::record_ended(const e2b::Caller& caller, std::string id) {
+  return keep_record(
+      brain_, {{"op", "end"}, {"id", id}, {"project", caller.project}, {"reason", "killed"}});
+}
+
+Task<Result<void>> RolesBehind::set_network(std::string id, std::string policy) {
+  CO_TRY(auto document, parse_json(policy));
+  http::ClientRequest request{.method = "PUT", .target = fmt::format("/sandboxes/{}/policy", id)};
+  request.body = dump_json({{"policy", std::move(document)}});
+  CO_TRY_VOID(co_await ask(egress_, "set network", std::move(request)));
+  co_return {};
+}
+
+}  // namespace pons::front

@@ -1,0 +1,91 @@
+"""The official E2B SDK, unmodified, call by call."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+from pons_fixture import PonsTestCase, wait_for
+from warden_client import end_orderly
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SUITE = os.path.join(HERE, "e2b")
+
+
+def node():
+    """The SDK wants Node 20; where the system's is older, npm brings one."""
+    bundled = os.path.join(SUITE, "node_modules", "node", "bin", "node")
+    return bundled if os.path.exists(bundled) else shutil.which("node")
+
+
+class E2b(PonsTestCase):
+    def setUp(self):
+        super().setUp()
+        self.pons = self.start("domain: sbx.test\nlimits:\n  connections: 4096\nsandbox:\n  warm_min: 2\n")
+        self.addCleanup(end_orderly, self.pons)
+        self.key = self.make_key("mine")
+        self.pons.command("project", "create", "other")
+        self.other_key = self.make_key("theirs", "--project", "other")
+
+    def make_key(self, name, *more):
+        done = self.pons.command("key", "create", name, "--json", *more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["key"]
+
+    def url(self):
+        return "http://%s:%d" % self.pons.address
+
+    def environment(self):
+        url = self.url()
+        return {"PATH": os.environ["PATH"], "HOME": self.directory, "E2B_API_KEY": self.key, "E2B_API_URL": url,
+                "E2B_SANDBOX_URL": url, "PONS_OTHER_KEY": self.other_key}
+
+    def run_suite(self, name):
+        done = subprocess.run([node(), "--test", f"{name}.test.mjs"], cwd=SUITE, env=self.environment(),
+                              capture_output=True, text=True, timeout=240)
+        self.assertEqual(done.returncode, 0, done.stdout[-20_000:] + done.stderr[-4_000:])
+        self.assertNotIn("\n# skipped 1", done.stdout)
+
+    def test_sandboxes(self):
+        self.run_suite("sandbox")
+
+    def test_commands(self):
+        self.run_suite("commands")
+
+    def test_files(self):
+        self.run_suite("files")
+
+    def test_ports(self):
+        self.run_suite("ports")
+
+    def test_the_quickstart_runs_as_it_stands(self):
+        example = os.path.join(self.directory, "quickstart")
+        shutil.copytree(os.path.join(HERE, "..", "..", "examples", "e2b-quickstart"), example,
+                        ignore=shutil.ignore_patterns("node_modules"))
+        os.symlink(os.path.join(SUITE, "node_modules"), os.path.join(example, "node_modules"))
+        done = subprocess.run([node(), "index.mjs"], cwd=example, env=self.environment(), capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("python says 45", done.stdout)
+        self.assertIn("gone", done.stdout)
+
+    def test_a_revoked_key_opens_nothing_within_a_second(self):
+        listed = json.loads(self.pons.command("key", "ls", "--json").stdout)
+        mine = next(each for each in listed["keys"] if each["name"] == "mine")
+
+        def status():
+            request = urllib.request.Request(self.url() + "/v2/sandboxes",
+                                             headers={"X-API-KEY": self.key})
+            try:
+                return urllib.request.urlopen(request, timeout=10).status
+            except urllib.error.HTTPError as error:
+                return error.code
+
+        wait_for(lambda: status() == 200, "the key opens")
+        self.assertEqual(self.pons.command("key", "revoke", mine["id"]).returncode, 0)
+        begun = time.monotonic()
+        wait_for(lambda: status() == 401, "the key is refused", seconds=5)
+        self.assertLess(time.monotonic() - begun, 5)
