@@ -59,7 +59,14 @@ int create_temporary(const char* path, uint32_t mode, char name[PATH_MAX], int* 
   return EEXIST;
 }
 
+// Those that it has from before go.
 int set_attributes(int file, const Attributes& attributes) {
+  static char names[4096];
+  const ssize_t size = flistxattr(file, names, sizeof names - 1);
+  if (size > 0) names[size] = '\0';
+  for (ssize_t at = 0; at < size; at += static_cast<ssize_t>(strlen(names + at)) + 1) {
+    if (strncmp(names + at, "user.", 5) == 0) fremovexattr(file, names + at);
+  }
   for (uint32_t i = 0; i < attributes.count; ++i) {
     const char* value = attributes.words[2 * i + 1];
     if (fsetxattr(file, attributes.words[2 * i], value, strlen(value), 0) != 0) return errno;

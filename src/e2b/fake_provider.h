@@ -266,6 +266,7 @@ class FakeProvider final : public Provider {
       if (write_error) co_return *write_error;
     }
     EXPECT_EQ(options.user, "root");
+    EXPECT_TRUE(options.in_place);
     files[path] = {.content = std::move(content),
                    .mode = options.mode,
                    .owner = options.owner,

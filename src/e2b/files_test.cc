@@ -138,7 +138,7 @@ TEST_F(FilesTest, ThePathOfTheRequestGoesBeforeTheFormsName) {
             400);
 }
 
-TEST_F(FilesTest, AFormThatIsCutShortLeavesNoFile) {
+TEST_F(FilesTest, AFormThatIsCutShortIsAnError) {
   EXPECT_EQ(send(form("/files",
                       "--XX\r\nContent-Disposition: form-data; name=\"file\"; "
                       "filename=\"/cut\"\r\n\r\nhalf"))

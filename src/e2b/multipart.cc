@@ -140,9 +140,10 @@ Step MultipartParser::take_boundary_end(std::string_view buffer) {
 }
 
 Step MultipartParser::take_head(std::string_view buffer) {
-  const std::size_t end = buffer.starts_with("\r\n") ? std::size_t{0} : buffer.find("\r\n\r\n");
-  if (end == std::string_view::npos)
-    return buffer.size() > kHeadBytesMax ? refuse("the head of a part is too long") : Step{};
+  constexpr std::string_view kEmptyLine = "\r\n\r\n";
+  const std::size_t end = buffer.starts_with("\r\n") ? std::size_t{0} : buffer.find(kEmptyLine);
+  // The same verdict for the same bytes, whether they come at once or one by one.
+  if (end == std::string_view::npos && buffer.size() < kHeadBytesMax + kEmptyLine.size()) return {};
   if (end > kHeadBytesMax) return refuse("the head of a part is too long");
   std::string_view lines = buffer.substr(0, end);
   while (!lines.empty()) {

@@ -65,6 +65,10 @@ TEST(MultipartTest, WhatIsMalformedIsRefused) {
   EXPECT_THAT(read("--b\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n", 100),
               StartsWith("refused"));
   EXPECT_EQ(read(part("form-data; name=a", "x"), 100), "open");
+  for (const std::size_t size : {std::size_t{16'381}, std::size_t{16'382}}) {
+    const std::string body = "--b\r\nX: " + std::string(size, 'x') + "\r\n\r\n\r\n--b--";
+    EXPECT_EQ(read(body, 1), read(body, 1 << 20));
+  }
   std::string many;
   for (int i = 0; i <= MultipartParser::kPartsMax; ++i) many += "--b\r\n\r\n\r\n";
   EXPECT_THAT(read(many + "--b--", 1 << 20), StartsWith("refused"));

@@ -271,7 +271,10 @@ Task<Result<Json>> send_signal(Call& call, const Json& request) {
     co_return make_error(ErrorCode::kInvalid, "send signal",
                          "the signal is SIGNAL_SIGKILL or SIGNAL_SIGTERM");
   CO_TRY(const auto job, co_await find_process(call, request, Among::kRunning));
-  CO_TRY_VOID(co_await call.provider.signal(call.id(), job.id, number));
+  auto sent = co_await call.provider.signal(call.id(), job.id, number);
+  // It has ended, and its last output is still on its way.
+  if (!sent && sent.error().code == ErrorCode::kInvalid) sent.error().code = ErrorCode::kNotFound;
+  if (!sent) co_return std::move(sent).error();
   co_return Json::object();
 }
 

@@ -100,7 +100,8 @@ Result<std::map<std::string, std::string>> attributes_of(const http::RequestHead
 
 Task<Result<Json>> write_one(Call& call, std::string asked, std::unique_ptr<ByteSource> bytes) {
   CO_TRY(const auto place, co_await place_of(call, std::move(asked)));
-  WriteOptions options{.mode = place.mode, .user = kFileUser};
+  // Whoever watches the file sees it written, as with the original.
+  WriteOptions options{.mode = place.mode, .in_place = true, .user = kFileUser};
   CO_TRY(options.owner, co_await owner_for(call));
   CO_TRY(options.attributes, attributes_of(call.exchange.request()));
   CO_TRY_VOID(co_await call.provider.write_file(call.id(), place.path, options, std::move(bytes)));

@@ -113,7 +113,7 @@ std::string write_flags(const WriteOptions& options) {
   if (options.append) flags += 'a';
   if (options.must_not_exist) flags += 'x';
   // A reader sees the old file or the new one, and never a part.
-  if (!options.append && !options.must_not_exist) flags += 's';
+  if (!options.append && !options.must_not_exist && !options.in_place) flags += 's';
   return flags;
 }
 

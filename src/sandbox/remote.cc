@@ -258,6 +258,7 @@ Task<Result<FileInfo>> RemoteProvider::write_file(std::string id, std::string pa
                       .with("parents", options.create_parents ? "1" : "0")
                       .with("append", options.append ? "1" : "0")
                       .with("exclusive", options.must_not_exist ? "1" : "0");
+  if (options.in_place) target.with("in_place", "1");
   if (!options.owner.empty()) target.with("owner", options.owner);
   for (const auto& [name, value] : options.attributes) target.with("attribute", name + "=" + value);
   http::ClientRequest request{.method = "PUT",

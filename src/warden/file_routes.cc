@@ -98,6 +98,7 @@ Task<Result<void>> write_file(Provider& provider, http::Exchange& exchange, Word
   CO_TRY(options.create_parents, query_flag(query, "parents", true));
   CO_TRY(options.append, query_flag(query, "append", false));
   CO_TRY(options.must_not_exist, query_flag(query, "exclusive", false));
+  CO_TRY(options.in_place, query_flag(query, "in_place", false));
   CO_TRY(options.owner, query_text(query, "owner"));
   CO_TRY(options.attributes, attributes_of(query));
   CO_TRY(const auto info, co_await provider.write_file(words[0], place.path, options,

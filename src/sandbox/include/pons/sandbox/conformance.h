@@ -312,6 +312,16 @@ TEST_P(ProviderPromises, TreesAreMovedAndRemoved) {
   EXPECT_EQ(refused(provider_->stat_file(id_, "g", "")), ErrorCode::kNotFound);
 }
 
+TEST_P(ProviderPromises, AFileWrittenInPlaceStaysTheSameFile) {
+  sh("echo old > ~/f; chmod 0750 ~/f; ln -s f ~/l");
+  const auto before = must(provider_->stat_file(id_, "f", ""));
+  must(provider_->write_file(id_, "l", {.in_place = true}, source("new")));
+  const auto after = must(provider_->stat_file(id_, "f", ""));
+  EXPECT_EQ(after.inode, before.inode);
+  EXPECT_EQ(after.mode, 0750U);
+  EXPECT_EQ(content("f"), "new");
+}
+
 TEST_P(ProviderPromises, RootMakesFilesForOthers) {
   const WriteOptions options{
       .user = "root", .owner = "nobody", .attributes = {{"user.pons.a", "b=c"}}};

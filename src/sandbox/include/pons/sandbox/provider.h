@@ -221,9 +221,12 @@ struct WriteOptions {
   bool create_parents = true;
   bool append = false;
   bool must_not_exist = false;
+  bool in_place = false;  // a file that is there stays the same one, with its mode; a reader may
+                          // see a part. Otherwise a new file takes its place, whole
   std::string user;
   std::string owner;  // whose the file and new parents become, if another's: for root only
-  // Extended ones, named "user.…". kUnsupported where the file system keeps none.
+  // Extended ones, named "user.…", and no others of that name afterwards. kUnsupported where the
+  // file system keeps none.
   std::map<std::string, std::string> attributes;
 };
 

@@ -31,8 +31,9 @@
 //   POST   /sandboxes/ID/jobs/JOB/signal {"signal":15} 204
 //   POST   /sandboxes/ID/jobs/JOB/resize {"rows":24,"columns":80}   204
 //   GET    /sandboxes/ID/file?path=&user=&offset=&size=             raw bytes
-//   PUT    /sandboxes/ID/file?path=&user=&mode=&parents=&append=&exclusive=&owner=   raw bytes
-//                                                      FileInfo; &attribute=NAME=VALUE for each
+//   PUT    /sandboxes/ID/file?path=&user=&mode=&parents=&append=&exclusive=   raw bytes  FileInfo
+//                                                      also &in_place=, &owner=, and
+//                                                      &attribute=NAME=VALUE for each
 //   DELETE /sandboxes/ID/file?path=&user=              204
 //   GET    /sandboxes/ID/stat?path=&user=              FileInfo
 //   GET    /sandboxes/ID/files?path=&user=&depth=      {"files":[FileInfo]}
