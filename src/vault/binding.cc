@@ -96,6 +96,7 @@ struct Draft {
   std::vector<std::string> methods;
   std::vector<std::string> paths;
   std::string position = "header";
+  bool is_placed = false;  // the text has said where
   std::string name;
   std::string format;
 };
@@ -174,6 +175,14 @@ Result<Draft> draft_of(const Json& json) {
   return draft;
 }
 
+Result<void> place(std::string_view position, Draft& draft) {
+  if (draft.is_placed && draft.position != position)
+    return wrong("a binding has one position; declare another binding for another one");
+  draft.is_placed = true;
+  draft.position = position;
+  return {};
+}
+
 Result<void> read_word(std::string_view key, std::string_view value, Draft& draft) {
   if (key == "host" && draft.host.empty())
     draft.host = value;
@@ -184,10 +193,10 @@ Result<void> read_word(std::string_view key, std::string_view value, Draft& draf
   else if (key == "path")
     draft.paths.emplace_back(value);
   else if (key == "position")
-    draft.position = value;
+    return place(value, draft);
   else if ((key == "header" || key == "query" || key == "body") && draft.name.empty()) {
-    draft.position = key;
     draft.name = value;
+    return place(key, draft);
   } else if (key == "format" && draft.format.empty())
     draft.format = value;
   else
