@@ -95,7 +95,7 @@ void add_key(CLI::App& app, Common& common, int& exit_code) {
   made->add_option("--project", words->project, "Name or id of its project (default: default)");
   made->add_option("--scope", words->scopes,
                    "What it opens: sandboxes, sessions, models, admin (default: all but admin)")
-      ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   made->footer(
       "EXAMPLES\n"

@@ -92,7 +92,7 @@ class BoundaryTest : public ::testing::Test {
     (void)audit_->flush();
     std::string all;
     for (const auto& file : std::filesystem::directory_iterator(dir_.file("audit")))
-      all += read_text(file.path());
+      if (file.path().extension() == ".jsonl") all += read_text(file.path());
     return all;
   }
 
