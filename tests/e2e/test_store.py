@@ -138,7 +138,8 @@ class Backup(StoreTestCase):
         file = f"{self.directory}/backup.db"
         self.command(pons, "backup", file)
         self.assertEqual(pons.stop(), 0)
-        whole = open(file, "rb").read()
+        with open(file, "rb") as backup:
+            whole = backup.read()
         for name, content in {"cut": whole[:-4096], "garbage": b"g" * 9000, "empty": b""}.items():
             path = f"{self.directory}/{name}"
             with open(path, "wb") as damaged:
@@ -170,6 +171,11 @@ class Backup(StoreTestCase):
 
 
 class Death(StoreTestCase):
+    def ready_brain(self, pons, other_than=None):
+        """The process id of a brain that is ready; nothing while there is none."""
+        role = pons.role("brain")
+        return role["pid"] if role["state"] == "ready" and role["pid"] not in (other_than, 0, -1) else None
+
     def test_a_killed_brain_loses_no_record_that_it_answered(self):
         pons = self.start()
         answered = []
@@ -201,10 +207,10 @@ class Death(StoreTestCase):
         for writer in writers:
             writer.start()
         for _ in range(5):
-            before, brain = len(answered), pons.role_pids()["brain"]
+            before, killed = len(answered), self.ready_brain(pons)
             wait_for(lambda: len(answered) > before + 20, "records are written")
-            os.kill(brain, signal.SIGKILL)
-            wait_for(lambda: pons.role("brain")["state"] == "ready" and pons.role_pids()["brain"] != brain, "it is back")
+            os.kill(killed, signal.SIGKILL)
+            wait_for(lambda: self.ready_brain(pons, other_than=killed), "it is back")
         stop.set()
         for writer in writers:
             writer.join()
