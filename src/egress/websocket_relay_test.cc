@@ -46,7 +46,7 @@ class WebSocketRelayTest : public RelayFixture {
     opened_ = socket.has_value();
     if (socket) co_await client(**socket);
     // The relay's record comes behind the end of its client.
-    for (int i = 0; i < 2000 && logged().empty(); ++i)
+    for (int i = 0; i < 4000 && !logged().contains(R"("seq":1)"); ++i)
       co_await loop_->sleep_for(std::chrono::milliseconds(1));
   }
   Task<> ping_always(http::WebSocket& socket) {
