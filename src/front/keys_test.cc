@@ -63,6 +63,14 @@ TEST_F(KeysTest, BeforeTheFirstListNobodyIsDeniedOrLetIn) {
   EXPECT_EQ(identify("X-API-KEY", "the admin's token")->key, "admin");
 }
 
+TEST_F(KeysTest, TheOperatorsTokenOpensTheOperatorsDoorInOneFormOnly) {
+  http::RequestHead head;
+  head.fields = {{"Authorization", "Bearer the admin's token"}};
+  EXPECT_TRUE(keys_.is_admin(head));
+  head.fields = {{"X-API-KEY", "the admin's token"}};
+  EXPECT_FALSE(keys_.is_admin(head));
+}
+
 TEST_F(KeysTest, AListOfAnotherShapeChangesNothing) {
   ASSERT_TRUE(keys_.accept(list(sha256_hex(kDigits))));
   for (const char* body :

@@ -1,20 +1,42 @@
 #include "recorded_exchange.h"
 
+#include <algorithm>
+
 #include "pons/base/id.h"
 #include "pons/base/log.h"
+#include "pons/base/text.h"
 
 namespace pons::front {
 
 namespace {
+
 constexpr std::size_t kPathBytesMax = 256;
 constexpr int kSwitched = 101;
+
+// Words of an API, and not what somebody put in their place: that may be a secret.
+bool is_word(std::string_view segment) {
+  constexpr std::size_t kWordBytesMax = 32;
+  return segment.size() <= kWordBytesMax && std::ranges::all_of(segment, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.';
+         });
+}
+
+std::string for_the_log(std::string_view path) {
+  std::string shown;
+  for (const std::string_view segment : split(path.substr(0, kPathBytesMax), '/')) {
+    if (!shown.empty() || segment.empty()) shown += '/';
+    shown += is_word(segment) || segment == "v1" || segment == "v2" ? segment : "*";
+  }
+  return shown;
+}
+
 }  // namespace
 
 RecordedExchange::RecordedExchange(http::Exchange& exchange)
     : exchange_(exchange),
       id_("req_" + random_text(20)),
       method_(exchange.request().method),
-      path_(exchange.request().path().substr(0, kPathBytesMax)),
+      path_(for_the_log(exchange.request().path())),
       begun_(std::chrono::steady_clock::now()) {}
 
 RecordedExchange::~RecordedExchange() {

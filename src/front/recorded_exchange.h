@@ -8,8 +8,8 @@
 namespace pons::front {
 
 // An exchange of the public door: its answer carries an id, and when it is over, one line of log
-// says who asked for what and how it ended. The line has no query and no header: secrets stand
-// there.
+// says who asked for what and how it ended. The line has no query, no header, and of the
+// path only its words: secrets stand there.
 class RecordedExchange final : public http::Exchange {
  public:
   explicit RecordedExchange(http::Exchange& exchange);
