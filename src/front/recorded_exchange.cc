@@ -1,6 +1,7 @@
 #include "recorded_exchange.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "pons/base/id.h"
 #include "pons/base/log.h"
@@ -23,10 +24,9 @@ bool is_word(std::string_view segment) {
 
 std::string for_the_log(std::string_view path) {
   std::string shown;
-  for (const std::string_view segment : split(path.substr(0, kPathBytesMax), '/')) {
-    if (!shown.empty() || segment.empty()) shown += '/';
-    shown += is_word(segment) || segment == "v1" || segment == "v2" ? segment : "*";
-  }
+  for (const std::string_view segment :
+       split(path.substr(0, kPathBytesMax), '/') | std::views::drop(1))
+    shown.append("/").append(is_word(segment) || segment == "v2" ? segment : "*");
   return shown;
 }
 
