@@ -64,8 +64,11 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(Boundary& boundary,
     filter.scrubber_.emplace(filter.secrets_, filter.replacements_);
   }
   if (auto taken = filter.take_fields(head); !taken) return std::unexpected(taken.error());
-  if (filter.decoder_) {
-    auto memory = take_body_memory(boundary, sandbox, filter.decoder_->memory_bytes_max());
+  std::size_t bytes = filter.decoder_ ? filter.decoder_->memory_bytes_max() : 0;
+  if (const std::size_t unpacking = filter.messages_ ? filter.messages_->memory_bytes_max() : 0)
+    bytes += unpacking + kMessageBytesMax;
+  if (bytes > 0) {
+    auto memory = take_body_memory(boundary, sandbox, bytes);
     if (!memory) return std::unexpected(memory.error());
     filter.memory_ = std::move(*memory);
   }

@@ -156,6 +156,20 @@ TEST_F(AnswerFilterTest, ASecretInSmallLettersIsNotDeliveredAsAName) {
   EXPECT_TRUE((*open()).clean_name("x-request-id-of-some-length"));
 }
 
+TEST_F(AnswerFilterTest, MessagesThatAreToBeUnpackedCountAgainstTheSandboxsMemory) {
+  std::vector<AnswerFilter> held;
+  for (int i = 0; i < 100; ++i) {
+    auto filter = open({{"content-type", "application/grpc"}, {"grpc-encoding", "zstd"}});
+    if (!filter) break;
+    held.push_back(std::move(*filter));
+  }
+  EXPECT_GT(held.size(), 0U);
+  EXPECT_LT(held.size(), 17U);
+  EXPECT_TRUE(open({{"content-type", "application/grpc"}}));
+  held.clear();
+  EXPECT_TRUE(open({{"content-type", "application/grpc"}, {"grpc-encoding", "zstd"}}));
+}
+
 TEST_F(AnswerFilterTest, AMessageThatEndsInASecretDoesNotSpoilTheNext) {
   auto filter = *open();
   for (int i = 0; i < 3; ++i) {

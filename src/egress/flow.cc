@@ -382,12 +382,16 @@ Task<> Flow::refuse(Origin origin, Refusal refusal) {
 
 Task<> Flow::answer_refused(std::unique_ptr<http::Transport> client, Origin origin, Refusal refusal,
                             Version version) {
-  const auto answer = [&](http::Exchange& exchange) -> Task<> {
-    record(origin, audit::Verdict::kBlock, to_string(version), refusal.code, refusal.rule);
-    exchange.respond(to_response(refusal, to_text(origin.host), "req_" + random_text(20)));
-    co_return;
-  };
-  co_await serve(std::move(client), origin, version, answer);
+  co_await serve(std::move(client), origin, version, [&](http::Exchange& exchange) {
+    return answer_with(exchange, origin, refusal, version);
+  });
+}
+
+Task<> Flow::answer_with(http::Exchange& exchange, const Origin& origin, const Refusal& refusal,
+                         Version version) {
+  record(origin, audit::Verdict::kBlock, to_string(version), refusal.code, refusal.rule);
+  exchange.respond(to_response(refusal, to_text(origin.host), "req_" + random_text(20)));
+  co_return;
 }
 
 Result<std::unique_ptr<http::Transport>> Flow::take_socket() {

@@ -45,6 +45,8 @@ class Flow {
   http::Refuser refuser_for(std::optional<Origin> origin, Version version);
   Task<> answer_refused(std::unique_ptr<http::Transport> client, Origin origin, Refusal refusal,
                         Version version);
+  Task<> answer_with(http::Exchange& exchange, const Origin& origin, const Refusal& refusal,
+                     Version version);
   Task<> serve(std::unique_ptr<http::Transport> client, std::optional<Origin> origin,
                Version version, http::Handler handler);
 

@@ -104,6 +104,11 @@ Result<void> GrpcMessages::end_message(const Sink& sink) {
   return sink(Part::kUnpackedEnd, {&flags, 1});
 }
 
+std::size_t GrpcMessages::memory_bytes_max() const {
+  const auto decoder = scan::ContentDecoder::create(coding_);
+  return decoder && !coding_.empty() ? decoder->memory_bytes_max() : 0;
+}
+
 Result<void> GrpcMessages::finish() const {
   if (in_message_ || !head_.empty()) return unreadable("the stream ends inside it");
   return {};

@@ -28,6 +28,8 @@ class GrpcMessages {
 
   // An error is final: an unknown flag or coding, damaged data, a bomb, or the sink's own.
   Result<void> feed(std::string_view piece, const Sink& sink);
+  // What unpacking may come to take in memory; nothing where no coding is declared.
+  std::size_t memory_bytes_max() const;
   // An error if the stream ends inside a message.
   Result<void> finish() const;
 

@@ -53,7 +53,9 @@ std::expected<RequestBody, Refusal> RequestBody::open(Boundary& boundary, Attach
                                    .reason = "the body's Content-Encoding cannot be looked into",
                                    .hint = "send it as gzip, deflate, br, zstd or without coding",
                                    .rule = {}});
-  auto memory = take_body_memory(boundary, sandbox, kSmallBytes + decoder->memory_bytes_max());
+  const std::size_t unpacking = body.messages_ ? body.messages_->memory_bytes_max() : 0;
+  auto memory =
+      take_body_memory(boundary, sandbox, kSmallBytes + decoder->memory_bytes_max() + unpacking);
   if (!memory) return std::unexpected(memory.error());
   body.memory_ = std::move(*memory);
   if (codings.empty() && !body.messages_) return body;

@@ -3,11 +3,13 @@
 #include "pons/http/server.h"
 #include "relay_fixture.h"
 
+// NOLINTBEGIN(cppcoreguidelines-avoid-capturing-lambda-coroutines): run() keeps the lambdas that it
+// is given for as long as their coroutines run.
+
 namespace pons::egress {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr auto kPatience = std::chrono::seconds(20);
 
@@ -154,3 +156,5 @@ TEST_F(WebSocketRelayTest, AForeignTokenAsSubprotocolOpensNothing) {
 
 }  // namespace
 }  // namespace pons::egress
+
+// NOLINTEND(cppcoreguidelines-avoid-capturing-lambda-coroutines)

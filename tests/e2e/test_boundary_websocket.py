@@ -11,6 +11,8 @@ from boundary.websocket_host import BINARY, CLOSE, CONTINUATION, PING, TEXT, def
 from boundary.world import BINDINGS, Attacker, enter
 from pons_fixture import wait_for
 
+# As a close begins: whoever has read one need not wait for the end of the connection.
+CLOSES = [f"\x03{chr(code - 768)}" for code in (1001, 1002, 1007, 1008, 1009)]
 MISMATCH, UNDECLARED = "credential_endpoint_mismatch", "undeclared_position"
 
 
@@ -40,7 +42,7 @@ class WebSocketTest(BoundaryTest):
         value = self.world.secrets[case.credential] if case.name.startswith("S16") else self.stubs[case.credential]
         later = [piece.decode("latin-1") for piece in build(value.encode())]
         later.append(out(TEXT, self.last).decode("latin-1"))
-        more = {"later": later, "await_head": True, "until_closed": True, "seconds": 10, "later_pause": 0.001, "until": self.last.decode(),
+        more = {"later": later, "await_head": True, "until_closed": True, "seconds": 10, "later_pause": 0.001, "until": [self.last.decode(), *CLOSES],
                 **case.more}
         super().attack(dataclasses.replace(case, more=more), way)
 

@@ -12,14 +12,14 @@ import time
 PROXY = ("127.0.0.1", 3128)
 
 
-def read_all(stream, seconds, until=b""):
+def read_all(stream, seconds, *until):
     """Until the other side closes, or says nothing for a while, or has said what is waited for."""
     received = b""
     stream.settimeout(seconds)
     try:
         while piece := stream.recv(65536):
             received += piece
-            if until and until in received:
+            if any(each in received for each in until):
                 return received, "whole"
         return received, "closed"
     except (TimeoutError, socket.timeout):
@@ -104,7 +104,7 @@ def exchange(ask):
             pass
         seconds = ask.get("seconds", 5)
         if ask.get("until_closed") and switched:
-            rest, end = read_all(stream, seconds, ask.get("until", "").encode("latin-1"))
+            rest, end = read_all(stream, seconds, *[each.encode("latin-1") for each in ask.get("until", ())])
             return received + rest, end
         stream.settimeout(seconds)
         try:

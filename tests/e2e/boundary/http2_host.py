@@ -3,6 +3,8 @@
 import gzip
 import hashlib
 import json
+import select
+import ssl
 import struct
 import threading
 import time
@@ -40,12 +42,13 @@ class Http2Host:
         self.over = False
 
     def run(self):
-        self.connection.initiate_connection()
-        self.flush()
+        with self.lock:
+            self.connection.initiate_connection()
+            self.flush()
         try:
-            while piece := self.stream.recv(65536):
+            while (piece := self.read()) != b"":
                 with self.lock:
-                    events = self.connection.receive_data(piece)
+                    events = self.connection.receive_data(piece or b"")
                     for event in events:
                         self.take(event)
                     self.flush()
@@ -56,6 +59,19 @@ class Http2Host:
             with self.lock:
                 self.over = True
                 self.lock.notify_all()
+
+    def read(self):
+        """None when nothing came. A TLS connection is not for two threads at once."""
+        if not getattr(self.stream, "pending", int)():
+            select.select([self.stream], [], [], 1)
+        with self.lock:
+            self.stream.settimeout(0)
+            try:
+                return self.stream.recv(65536)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                return None
+            finally:
+                self.stream.settimeout(60)
 
     def flush(self):
         if data := self.connection.data_to_send():
@@ -198,7 +214,8 @@ class Request:
     def answer_bytes(self):
         size = int(self.words["size"])
         self.send_head(("content-length", str(size)))
-        self.send(bytes(size), end=True)
+        for left in range(size, 0, -16000):
+            self.send(bytes(min(left, 16000)), end=left <= 16000)
 
     def answer_cut(self):
         self.send_head(("content-length", "100000"))
