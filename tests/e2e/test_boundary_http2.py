@@ -486,6 +486,13 @@ class Floods(Http2Test):
     def settle_all(self):
         """Decisions about what was cut off come when it is cut off."""
         wait_for(lambda: self.knock() or True, "the flooder is served again")
+        counts = [-1]
+
+        def quiet():
+            counts.append(len(self.world.last_events(self.seen)))
+            return len(counts) > 10 and len(set(counts[-10:])) == 1
+
+        wait_for(quiet, "all decisions are on record", step=0.2)
         self.world.internet.new_requests()
         self.settle()
 
