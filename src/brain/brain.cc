@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "pons/base/log.h"
+#include "pons/linux/run_task.h"
 #include "pons/supervisor/role_runtime.h"
 #include "routes.h"
 
@@ -22,11 +23,6 @@ Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
   co_return co_await memory.keys.active();
 }
 
-Task<> prepare_then_stop(Memory& memory, linux::Loop& loop, Result<std::vector<ApiKey>>& keys) {
-  keys = co_await prepare(memory);
-  loop.stop();
-}
-
 Result<int> run(roles::RoleStart start) {
   const std::string shown = store_path(start.confinement.state_dir);
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
@@ -35,11 +31,8 @@ Result<int> run(roles::RoleStart start) {
   const auto store =
       TRY(store::SqliteStore::open(runtime->loop(), {.path = kStoreFile, .shown = shown}));
   Memory memory{.store = *store, .clock = clock};
-  Result<std::vector<ApiKey>> keys;
-  runtime->loop().spawn(prepare_then_stop(memory, runtime->loop(), keys));
-  runtime->loop().run();
-  if (!keys) return keys.error();
-  KeyFeed feed(runtime->loop(), *keys);
+  const auto keys = TRY(linux::run_to_end(runtime->loop(), prepare(memory)));
+  KeyFeed feed(runtime->loop(), keys);
   runtime->add_routes(front_routes(memory, feed));
   runtime->add_routes(operator_routes(memory, feed));
   return runtime->run();

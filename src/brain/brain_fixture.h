@@ -14,6 +14,7 @@
 #include "pons/http/client.h"
 #include "pons/http/server.h"
 #include "pons/linux/loop.h"
+#include "pons/linux/run_task.h"
 #include "pons/linux/unix_socket.h"
 #include "routes.h"
 
@@ -74,14 +75,7 @@ class BrainTest : public ::testing::Test {
 
   template <class T>
   T run(Task<T> task) {
-    std::optional<T> value;
-    const auto finish = [](Task<T> work, std::optional<T>& result, linux::Loop& loop) -> Task<> {
-      result.emplace(co_await std::move(work));
-      loop.stop();
-    };
-    loop_->spawn(finish(std::move(task), value, *loop_));
-    loop_->run();
-    return std::move(*value);
+    return linux::run_to_end(*loop_, std::move(task));
   }
 
   Task<Answer> send(std::string role, std::string method, std::string target, std::string body) {

@@ -9,11 +9,11 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "command.h"
 #include "help.h"
 #include "pons/audit/decision.h"
 #include "pons/audit/verify.h"
 #include "pons/linux/signals.h"
+#include "state_commands.h"
 #include "terminal.h"
 
 namespace pons::cli {
@@ -163,14 +163,11 @@ Result<int> verify(const std::string& state_dir, const Common& common, const Wor
 }  // namespace
 
 void add_audit(CLI::App& app, Common& common, int& exit_code) {
-  CLI::App* group = app.add_subcommand("audit", "Read and check what sandboxes were allowed");
-  group->require_subcommand(1);
-  const auto words = std::make_shared<Words>();
-  using Work = Result<int> (*)(const std::string&, const Common&, const Words&);
-  const auto add = [&](const char* name, const char* summary, const char* text, Work work) {
-    return add_state_command(
-        *group, common, exit_code, name, summary, text, Prints::kText,
-        [&common, words, work](const std::string& dir) { return work(dir, common, *words); });
+  StateCommands<Words> commands(app, common, exit_code, "audit",
+                                "Read and check what sandboxes were allowed");
+  Words& words = commands.words();
+  const auto add = [&](const char* name, const char* summary, const char* text, auto work) {
+    return commands.add(name, summary, text, work, Prints::kText);
   };
 
   CLI::App* last =
@@ -179,17 +176,16 @@ void add_audit(CLI::App& app, Common& common, int& exit_code) {
           "need not be running.",
           tail);
   add_json_option(*last, common);
-  last->add_option("-n,--lines", words->lines, "How many")
+  last->add_option("-n,--lines", words.lines, "How many")
       ->capture_default_str()
       ->check(CLI::Range(0, 100'000));
-  last->add_flag("-f,--follow", words->follow, "Go on with those that come");
+  last->add_flag("-f,--follow", words.follow, "Go on with those that come");
 
   CLI::App* all = add("export", "Print events as JSON lines",
                       "Prints the lines as they stand in the log, oldest first.", export_events);
-  all->add_option("--sandbox", words->sandbox, "Only of this sandbox");
-  all->add_option("--verdict", words->verdict,
-                  "Only allow, swap, inert, scrub, block, cut or drop");
-  all->add_option("--from", words->from, "Only from this number on")->type_name("SEQ");
+  all->add_option("--sandbox", words.sandbox, "Only of this sandbox");
+  all->add_option("--verdict", words.verdict, "Only allow, swap, inert, scrub, block, cut or drop");
+  all->add_option("--from", words.from, "Only from this number on")->type_name("SEQ");
 
   CLI::App* checked = add(
       "verify", "Check that no event was changed, removed or moved",
@@ -197,7 +193,7 @@ void add_audit(CLI::App& app, Common& common, int& exit_code) {
       "who noted a hash:\nkeep the one that is printed somewhere else, and give it next time.",
       verify);
   add_json_option(*checked, common);
-  checked->add_option("--hash", words->hash, "A hash of this log that was noted earlier");
+  checked->add_option("--hash", words.hash, "A hash of this log that was noted earlier");
 }
 
 }  // namespace pons::cli

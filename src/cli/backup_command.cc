@@ -13,6 +13,7 @@
 #include "pons/http/error_status.h"
 #include "pons/linux/fd.h"
 #include "pons/linux/loop.h"
+#include "pons/linux/run_task.h"
 #include "pons/store/store_file.h"
 #include "pons/supervisor/supervisor.h"
 #include "progress_bar.h"
@@ -44,21 +45,13 @@ Task<Result<void>> fetch(http::Client& client, int file) {
   }
 }
 
-Task<> fetch_then_stop(http::Client& client, int file, Result<void>& done, linux::Loop& loop) {
-  done = co_await fetch(client, file);
-  loop.stop();
-}
-
 Result<void> download(const std::string& state_dir, const std::string& to) {
   const auto file = TRY(linux::open_file(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
   auto loop = TRY(linux::Loop::create());
   http::Client client(
       *loop, http::unix_connector(*loop, supervisor::control_socket_path(state_dir, "brain")),
       "pons", {.first_byte_time = std::chrono::minutes(11)});  // a little more than the brain's own
-  Result<void> done;
-  loop->spawn(fetch_then_stop(client, file.get(), done, *loop));
-  loop->run();
-  if (!done) return done;
+  TRY_VOID(linux::run_to_end(*loop, fetch(client, file.get())));
   if (fsync(file.get()) != 0) return os_error(kStep, to);
   return {};
 }

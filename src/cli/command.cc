@@ -13,6 +13,7 @@
 #include "pons/egress/policy.h"
 #include "pons/http/client.h"
 #include "pons/linux/loop.h"
+#include "pons/linux/run_task.h"
 #include "pons/linux/signals.h"
 #include "pons/supervisor/supervisor.h"
 #include "terminal.h"
@@ -41,16 +42,12 @@ std::string refusal_text(const std::string& body) {
   return body;
 }
 
-Task<> converse(http::Client& client, http::ClientRequest request, Result<std::string>& answer,
-                linux::Loop& loop) {
-  answer = co_await [](http::Client& c, http::ClientRequest r) -> Task<Result<std::string>> {
-    CO_TRY(auto response, co_await c.send(std::move(r)));
-    CO_TRY(std::string body, co_await response.read_whole_body(kAnswerBytesMax));
-    if (response.status() >= 400)
-      co_return make_error(ErrorCode::kUnavailable, "ask Pons", refusal_text(body));
-    co_return std::move(body);
-  }(client, std::move(request));
-  loop.stop();
+Task<Result<std::string>> converse(http::Client& client, http::ClientRequest request) {
+  CO_TRY(auto response, co_await client.send(std::move(request)));
+  CO_TRY(std::string body, co_await response.read_whole_body(kAnswerBytesMax));
+  if (response.status() >= 400)
+    co_return make_error(ErrorCode::kUnavailable, "ask Pons", refusal_text(body));
+  co_return std::move(body);
 }
 
 }  // namespace
@@ -132,11 +129,9 @@ Result<std::string> ask_text(const std::string& state_dir, std::string_view proc
   http::Client client(
       *loop, http::unix_connector(*loop, supervisor::control_socket_path(state_dir, process)),
       "pons", {.first_byte_time = std::chrono::seconds(15)});
-  Result<std::string> answer = make_error(ErrorCode::kInternal, "ask Pons", "no answer");
-  loop->spawn(converse(
-      client, {.method = std::move(method), .target = std::move(target), .body = std::move(body)},
-      answer, *loop));
-  loop->run();
+  const auto answer = linux::run_to_end(*loop, converse(client, {.method = std::move(method),
+                                                                 .target = std::move(target),
+                                                                 .body = std::move(body)}));
   if (!answer && (answer.error().os_error == ENOENT || answer.error().os_error == ECONNREFUSED))
     return make_error(
         ErrorCode::kUnavailable, "ask Pons",

@@ -2,11 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "command.h"
 #include "egress_requests.h"
 #include "help.h"
 #include "pons/base/text.h"
 #include "pons/linux/fd.h"
+#include "state_commands.h"
 #include "terminal.h"
 
 namespace pons::cli {
@@ -113,24 +113,19 @@ Result<int> print_metrics(const std::string& state_dir, const Common&, const Wor
 }  // namespace
 
 void add_egress(CLI::App& app, Common& common, int& exit_code) {
-  CLI::App* group = app.add_subcommand("egress", "See and change what sandboxes may reach");
-  group->require_subcommand(1);
-  const auto words = std::make_shared<Words>();
-  using Work = Result<int> (*)(const std::string&, const Common&, const Words&);
-  const auto add = [&](const char* name, const char* summary, const char* text, Work work) {
-    return add_state_command(
-        *group, common, exit_code, name, summary, text, Prints::kData,
-        [&common, words, work](const std::string& dir) { return work(dir, common, *words); });
-  };
+  StateCommands<Words> commands(app, common, exit_code, "egress",
+                                "See and change what sandboxes may reach");
+  Words& words = commands.words();
 
-  add("ls", "List the sandboxes that have a network", "Shows what they have sent and asked for.",
-      list);
+  commands.add("ls", "List the sandboxes that have a network",
+               "Shows what they have sent and asked for.", list);
 
-  CLI::App* why = add("explain", "Say what would happen to a request, and which rule decides",
-                      "Nothing is sent to the host; only its name is looked up.", explain_url);
-  why->add_option("sandbox", words->sandbox, "Id of the sandbox")->required();
-  why->add_option("url", words->url, "Such as https://api.github.com/user")->required();
-  why->add_option("--method", words->method, "Method of the request (default: GET)");
+  CLI::App* why =
+      commands.add("explain", "Say what would happen to a request, and which rule decides",
+                   "Nothing is sent to the host; only its name is looked up.", explain_url);
+  why->add_option("sandbox", words.sandbox, "Id of the sandbox")->required();
+  why->add_option("url", words.url, "Such as https://api.github.com/user")->required();
+  why->add_option("--method", words.method, "Method of the request (default: GET)");
   why->footer(
       "EXAMPLES\n"
       "  pons egress explain work https://api.github.com/user\n"
@@ -138,24 +133,24 @@ void add_egress(CLI::App& app, Common& common, int& exit_code) {
       "\n"
       "EXIT STATUS\n  0 when it would be allowed, 1 when not.");
 
-  CLI::App* policy =
-      add("policy", "Put a sandbox under another policy",
-          "Takes effect at once: connections that were judged by the old one end.", set_policy);
-  policy->add_option("sandbox", words->sandbox, "Id of the sandbox")->required();
-  policy->add_option("network", words->network, "An environment, or @FILE with a policy as JSON")
+  CLI::App* policy = commands.add(
+      "policy", "Put a sandbox under another policy",
+      "Takes effect at once: connections that were judged by the old one end.", set_policy);
+  policy->add_option("sandbox", words.sandbox, "Id of the sandbox")->required();
+  policy->add_option("network", words.network, "An environment, or @FILE with a policy as JSON")
       ->required();
 
-  add("reload", "Read the environments of pons.yaml again",
+  commands.add(
+      "reload", "Read the environments of pons.yaml again",
       "Sandboxes of an environment that has changed are under the new one at once. If one of them "
       "cannot be used,\nall stay as they were.",
       reload);
 
-  add_egress_requests(*group, common, exit_code);
-  add_state_command(
-      *group, common, exit_code, "metrics", "Print counters for programs that watch",
+  add_egress_requests(commands.group(), common, exit_code);
+  commands.add(
+      "metrics", "Print counters for programs that watch",
       "In the text format of Prometheus: how often what was decided, since egress was started.",
-      Prints::kText,
-      [&common, words](const std::string& dir) { return print_metrics(dir, common, *words); });
+      print_metrics, Prints::kText);
 }
 
 }  // namespace pons::cli

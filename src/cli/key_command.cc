@@ -2,8 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "command.h"
 #include "pons/base/id.h"
+#include "state_commands.h"
 #include "terminal.h"
 
 namespace pons::cli {
@@ -79,21 +79,14 @@ Result<int> revoke(const std::string& state_dir, const Common& common, const Wor
 }  // namespace
 
 void add_key(CLI::App& app, Common& common, int& exit_code) {
-  CLI::App* group = app.add_subcommand("key", "Make and revoke API keys");
-  group->require_subcommand(1);
-  const auto words = std::make_shared<Words>();
-  using Work = Result<int> (*)(const std::string&, const Common&, const Words&);
-  const auto add = [&](const char* name, const char* summary, const char* text, Work work) {
-    return add_state_command(
-        *group, common, exit_code, name, summary, text, Prints::kData,
-        [&common, words, work](const std::string& dir) { return work(dir, common, *words); });
-  };
+  StateCommands<Words> commands(app, common, exit_code, "key", "Make and revoke API keys");
+  Words& words = commands.words();
 
-  CLI::App* made =
-      add("create", "Make a key", "Prints the key, this once: Pons keeps only its hash.", create);
-  made->add_option("name", words->name, "What people call it")->required();
-  made->add_option("--project", words->project, "Name or id of its project (default: default)");
-  made->add_option("--scope", words->scopes,
+  CLI::App* made = commands.add("create", "Make a key",
+                                "Prints the key, this once: Pons keeps only its hash.", create);
+  made->add_option("name", words.name, "What people call it")->required();
+  made->add_option("--project", words.project, "Name or id of its project (default: default)");
+  made->add_option("--scope", words.scopes,
                    "What it opens: sandboxes, sessions, models, admin (default: all but admin)")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -102,10 +95,11 @@ void add_key(CLI::App& app, Common& common, int& exit_code) {
       "  export E2B_API_KEY=$(pons key create laptop)\n"
       "  pons key create ci --project web --scope sandboxes");
 
-  add("ls", "List the keys", "Shows ids, names and scopes; never a key.", list);
-  add("revoke", "Refuse a key from now on",
-      "Requests with the key are refused within a second. There is no way back.", revoke)
-      ->add_option("id", words->id, "Id of the key: key_…")
+  commands.add("ls", "List the keys", "Shows ids, names and scopes; never a key.", list);
+  commands
+      .add("revoke", "Refuse a key from now on",
+           "Requests with the key are refused within a second. There is no way back.", revoke)
+      ->add_option("id", words.id, "Id of the key: key_…")
       ->required();
 }
 

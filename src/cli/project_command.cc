@@ -2,7 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "command.h"
+#include "state_commands.h"
 #include "terminal.h"
 
 namespace pons::cli {
@@ -42,22 +42,18 @@ Result<int> list(const std::string& state_dir, const Common& common, const Words
 }  // namespace
 
 void add_project(CLI::App& app, Common& common, int& exit_code) {
-  CLI::App* group = app.add_subcommand("project", "Keep apart what belongs to different people");
-  group->require_subcommand(1);
-  const auto words = std::make_shared<Words>();
-  using Work = Result<int> (*)(const std::string&, const Common&, const Words&);
-  const auto add = [&](const char* name, const char* summary, const char* text, Work work) {
-    return add_state_command(
-        *group, common, exit_code, name, summary, text, Prints::kData,
-        [&common, words, work](const std::string& dir) { return work(dir, common, *words); });
-  };
-  add("create", "Make a project",
-      "A key opens one project: what is made with it is seen by keys of the same project only.\n"
-      "The project \"default\" is always there.",
-      create)
-      ->add_option("name", words->name, "Letters, digits, - and _")
+  StateCommands<Words> commands(app, common, exit_code, "project",
+                                "Keep apart what belongs to different people");
+  Words& words = commands.words();
+  commands
+      .add("create", "Make a project",
+           "A key opens one project: what is made with it is seen by keys of the same project "
+           "only.\n"
+           "The project \"default\" is always there.",
+           create)
+      ->add_option("name", words.name, "Letters, digits, - and _")
       ->required();
-  add("ls", "List the projects", "Shows names, ids and ages.", list);
+  commands.add("ls", "List the projects", "Shows names, ids and ages.", list);
 }
 
 }  // namespace pons::cli

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "pons/linux/run_task.h"
 #include "pons/linux/signals.h"
 #include "pons/linux/unix_socket.h"
 #include "pons/sandbox/remote.h"
@@ -13,11 +14,6 @@
 namespace pons::cli {
 
 namespace {
-
-Task<> converse(Session& session, const Work& work, Result<int>& outcome) {
-  outcome = co_await work(session);
-  session.loop.stop();
-}
 
 std::string advice_for(const Error& error, const std::string& state_dir) {
   // Asked anew: an error of the same kind may be about a local file.
@@ -50,15 +46,12 @@ int run_session(const Common& common, const Work& work, int failure) {
     print_error(loop.error().describe());
     return failure;
   }
-  Result<int> outcome = failure;
-  {
+  const Result<int> outcome = [&] {
     sandbox::RemoteProvider provider(
         **loop, http::unix_connector(**loop, supervisor::control_socket_path(state_dir, "warden")));
     Session session{.loop = **loop, .provider = provider, .common = common};
-    linux::TaskGroup group(**loop);
-    group.spawn(converse(session, work, outcome));
-    (*loop)->run();
-  }
+    return linux::run_to_end(**loop, work(session));
+  }();
   if (outcome) return *outcome;
   print_error(advice_for(outcome.error(), state_dir));
   return failure;

@@ -12,6 +12,7 @@
 #include "pons/base/text.h"
 #include "pons/http/client.h"
 #include "pons/linux/loop.h"
+#include "pons/linux/run_task.h"
 #include "pons/linux/signals.h"
 #include "pons/sandbox/remote.h"
 #include "pons/sandbox/wire.h"
@@ -44,23 +45,12 @@ struct Words {
 };
 
 template <class T>
-Task<> converse(Task<Result<T>> work, Result<T>& answer, linux::Loop& loop) {
-  answer = co_await std::move(work);
-  loop.stop();
-}
-
-template <class T>
 Result<T> ask_warden(const std::string& state_dir,
                      const std::function<Task<Result<T>>(Provider&)>& work) {
   auto loop = TRY(linux::Loop::create());
   sandbox::RemoteProvider provider(
       *loop, http::unix_connector(*loop, supervisor::control_socket_path(state_dir, "warden")));
-  Result<T> answer = make_error(ErrorCode::kInternal, "ask warden", "no answer");
-  {
-    linux::TaskGroup group(*loop);
-    group.spawn(converse<T>(work(provider), answer, *loop));
-    loop->run();
-  }
+  const auto answer = linux::run_to_end(*loop, work(provider));
   if (!answer && (answer.error().os_error == ENOENT || answer.error().os_error == ECONNREFUSED))
     return make_error(ErrorCode::kUnavailable, "ask warden",
                       fmt::format("Pons is not running on {}; start it with `pons up`, or name "

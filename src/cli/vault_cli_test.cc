@@ -64,6 +64,12 @@ TEST_F(VaultCliTest, AValueGoesFromStandardInputIntoTheBodyAndNowhereElse) {
   EXPECT_THAT(set.err, Not(HasSubstr(kValue)));
 }
 
+TEST_F(VaultCliTest, ABindingEndsWhereTheNextWordBegins) {
+  const Outcome set = vault(kCredential, {"set", "--bind", "host=a.example.com", "KEY"}, kValue);
+  EXPECT_EQ(set.exit_code, 0) << set.err;
+  EXPECT_THAT(asked_, HasSubstr("PUT /vault/KEY "));
+}
+
 TEST_F(VaultCliTest, BindingsAreHandedOnAsTyped) {
   const Outcome set = vault(kCredential,
                             {"set", "KEY", "--no-scrub", "--bind",

@@ -2,12 +2,12 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "command.h"
 #include "help.h"
 #include "pons/base/secret.h"
 #include "pons/base/text.h"
 #include "sandbox_options.h"
 #include "secret_input.h"
+#include "state_commands.h"
 #include "terminal.h"
 
 namespace pons::cli {
@@ -191,57 +191,53 @@ Result<int> remove(const std::string& state_dir, const Common& common, const Wor
 }  // namespace
 
 void add_vault(CLI::App& app, Common& common, int& exit_code) {
-  CLI::App* group = app.add_subcommand("vault", "Keep credentials that sandboxes use unseen");
-  group->require_subcommand(1);
-  const auto words = std::make_shared<Words>();
-  using Work = Result<int> (*)(const std::string&, const Common&, const Words&);
-  const auto add = [&](const char* name, const char* summary, const char* text, Work work) {
-    return add_state_command(
-        *group, common, exit_code, name, summary, text, Prints::kData,
-        [&common, words, work](const std::string& dir) { return work(dir, common, *words); });
-  };
+  StateCommands<Words> commands(app, common, exit_code, "vault",
+                                "Keep credentials that sandboxes use unseen");
+  Words& words = commands.words();
   const auto named = [&](CLI::App* command) {
-    command->add_option("name", words->name, "Name: the environment variable in sandboxes")
+    command->add_option("name", words.name, "Name: the environment variable in sandboxes")
         ->required();
     return command;
   };
 
-  CLI::App* made = named(add(
+  CLI::App* made = named(commands.add(
       "set", "Store a credential and say where it may be used",
       "Reads the value from standard input, or asks for it without echo. Sandboxes see a stub of "
       "the same shape;\nthe value is put in its place only in requests that a binding covers.\n"
       "A credential of that name is replaced.",
       set));
-  made->add_option("--preset", words->preset,
+  made->add_option("--preset", words.preset,
                    "Bindings of a service: anthropic, github, gitlab, openai, slack");
-  made->add_option("--bind", words->bindings,
+  made->add_option("--bind", words.bindings,
                    "A binding: host=HOST[,port=N][,method=M][,path=P][,header=H | query=Q | "
                    "body=B | position=body | position=path][,format=F]")
       ->type_name("BINDING")
-      ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  made->add_flag("--no-scrub", words->no_scrub, "Leave the value in answers of its hosts");
+  made->add_flag("--no-scrub", words.no_scrub, "Leave the value in answers of its hosts");
   made->footer(
       "EXAMPLES\n"
       "  pons vault set GITHUB_TOKEN --preset github < token-file\n"
       "  pons vault set API_KEY --bind 'host=api.example.com,header=X-Api-Key,format={}'\n"
       "  pons vault set API_KEY --bind 'host=api.example.com,method=GET,path=/v1/**'");
 
-  CLI::App* turned =
-      named(add("rotate", "Replace the value of a credential",
-                "Reads the new value like set. Stubs in sandboxes stay good; the old value is no "
-                "longer sent, and is still\nscrubbed from answers during the grace time.",
-                rotate));
-  turned->add_option("--grace", words->grace, "How long the old value is scrubbed (default: 1h)")
+  CLI::App* turned = named(commands.add(
+      "rotate", "Replace the value of a credential",
+      "Reads the new value like set. Stubs in sandboxes stay good; the old value is no "
+      "longer sent, and is still\nscrubbed from answers during the grace time.",
+      rotate));
+  turned->add_option("--grace", words.grace, "How long the old value is scrubbed (default: 1h)")
       ->type_name("TIME");
 
-  add("ls", "List the credentials",
+  commands.add(
+      "ls", "List the credentials",
       "Shows names, hosts and ages; never a value. Exit status 1 when a sealed file cannot be "
       "used.",
       list);
-  named(add("show", "Show one credential's bindings", "Shows everything but the value.", show));
-  named(add("rm", "Remove a credential", "Deletes the value. Stubs of it are refused from now on.",
-            remove));
+  named(commands.add("show", "Show one credential's bindings", "Shows everything but the value.",
+                     show));
+  named(commands.add("rm", "Remove a credential",
+                     "Deletes the value. Stubs of it are refused from now on.", remove));
 }
 
 }  // namespace pons::cli

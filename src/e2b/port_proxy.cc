@@ -10,6 +10,7 @@
 #include "pons/base/secret.h"
 #include "pons/base/text.h"
 #include "pons/http/client.h"
+#include "pons/http/websocket_pair.h"
 
 namespace pons::e2b {
 
@@ -212,14 +213,11 @@ Task<> pass_request(WayIn& way) {
 
 // ---- WebSockets
 
-Task<> pump(http::WebSocket& from, http::WebSocket& to, linux::Event& over) {
+Task<> pump(http::WebSocket& from, http::WebSocket& to, http::Silence& silence,
+            linux::Event& over) {
   for (;;) {
-    const auto message = co_await from.receive(kNever);
-    if (!message || !*message) break;
-    const auto sent = (*message)->kind == http::WebSocketMessage::Kind::kText
-                          ? co_await to.send_text((*message)->payload)
-                          : co_await to.send_binary((*message)->payload);
-    if (!sent) break;
+    const auto message = co_await http::next_message(from, silence);
+    if (!message || !co_await http::pass_on(*message, to)) break;
   }
   over.set();
 }
@@ -247,11 +245,14 @@ Task<> pass_websocket(WayIn& way) {
   if (!was_offered) chosen.clear();
   auto outside = co_await exchange.accept_websocket({}, chosen);
   if (!outside) co_return;  // the client was told why
+  // Pages that stay open over a night are common; those that nobody hears of for longer are lost.
+  constexpr Duration kSilenceMax = std::chrono::hours(24);
+  http::Silence silence{way.call.loop, kSilenceMax, way.call.loop.now()};
   linux::Event over(way.call.loop);
   {
     linux::TaskGroup pumps(way.call.loop);
-    pumps.spawn(pump(**inside, **outside, over));
-    pumps.spawn(pump(**outside, **inside, over));
+    pumps.spawn(pump(**inside, **outside, silence, over));
+    pumps.spawn(pump(**outside, **inside, silence, over));
     co_await over.wait(kNever);
   }
   const std::uint16_t inside_code = close_code_of(**inside);

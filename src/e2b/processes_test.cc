@@ -42,7 +42,7 @@ TEST_F(ProcessTest, AStreamTellsBeginningOutputAndEnd) {
 TEST_F(ProcessTest, WhatIsAskedForIsWhatRuns) {
   Json request = start({"say", "x"});
   request["process"]["envs"] = {{"A", "b"}};
-  request["process"]["cwd"] = "~/work/../x";
+  request["process"]["cwd"] = "~/there/../x";
   auto wire = stream_request("process.Process/Start", request);
   wire.fields.emplace_back("Authorization", "Basic " + base64_encode("user:"));
   wire.fields.emplace_back("Connect-Timeout-Ms", "60000");

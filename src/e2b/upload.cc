@@ -12,36 +12,19 @@
 #include "gunzip.h"
 #include "pons/base/json.h"
 #include "pons/base/text.h"
+#include "pons/sandbox/body_bytes.h"
 #include "query.h"
 
 namespace pons::e2b {
 
 namespace {
 
+using sandbox::BodyBytes;
 using sandbox::ByteSource;
 using sandbox::FileKind;
 using sandbox::WriteOptions;
 
-constexpr std::size_t kPieceBytes = 256 * 1024;
 constexpr std::size_t kMetadataBytesMax = 2000;
-
-// The body of the request, as it comes.
-class BodyBytes final : public ByteSource {
- public:
-  explicit BodyBytes(http::Exchange& exchange) : exchange_(exchange) {}
-  Task<Result<std::string>> next() override {
-    if (rest_.empty()) {
-      CO_TRY(rest_, co_await exchange_.read_body());
-    }
-    std::string piece(rest_.substr(0, kPieceBytes));
-    rest_.remove_prefix(piece.size());
-    co_return piece;
-  }
-
- private:
-  http::Exchange& exchange_;
-  std::string_view rest_;
-};
 
 Result<std::unique_ptr<ByteSource>> body_of(http::Exchange& exchange) {
   auto body = std::make_unique<BodyBytes>(exchange);

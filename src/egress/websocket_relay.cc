@@ -2,6 +2,7 @@
 
 #include "decision_record.h"
 #include "pons/base/text.h"
+#include "pons/http/websocket_pair.h"
 #include "pons/scan/scanner.h"
 #include "relay_case.h"
 
@@ -13,21 +14,12 @@ constexpr std::uint16_t kPolicyViolation = 1008;
 constexpr std::uint16_t kGone = 1001;
 constexpr Duration kGoodbyeTime = std::chrono::seconds(2);
 
-using Message = http::WebSocketMessage;
-
-Task<Result<void>> pass_on(http::WebSocket& to, const Message& message) {
-  return message.kind == Message::Kind::kText ? to.send_text(message.payload)
-                                              : to.send_binary(message.payload);
-}
-
 struct Pumps {
-  linux::Loop& loop;
   AttachedSandbox& sandbox;
   http::WebSocket& inside;
   http::WebSocket& outside;
   linux::Event over;
-  Duration idle_max;
-  TimePoint used;  // by either side
+  http::Silence silence;
   std::optional<Refusal> refusal;
   std::uint64_t bytes_in = 0;
   bool scrubbed = false;
@@ -39,23 +31,10 @@ bool is_offered(std::string_view protocol, std::string_view offered) {
                              [&](std::string_view one) { return trim(one) == protocol; });
 }
 
-// The next message; nothing when there will be none.
-Task<std::optional<Message>> next_message(Pumps& pumps, http::WebSocket& from) {
-  for (;;) {
-    auto message = co_await from.receive(pumps.used + pumps.idle_max);
-    const bool is_late = !message && message.error().code == ErrorCode::kTimeout;
-    // The other side may have been busy meanwhile.
-    if (is_late && pumps.loop.now() < pumps.used + pumps.idle_max) continue;
-    if (!message) co_return std::nullopt;
-    pumps.used = pumps.loop.now();
-    co_return std::move(*message);
-  }
-}
-
 // Whole messages, however they were cut into frames: nothing passes by being fragmented or binary.
 Task<> pump_out(Pumps& pumps, const Judged& judged, auto refusal_for) {
   for (;;) {
-    const auto message = co_await next_message(pumps, pumps.inside);
+    const auto message = co_await http::next_message(pumps.inside, pumps.silence);
     if (!message) break;
     if (!judged.tolerated.empty() && !pumps.inert)
       pumps.inert = scan::scan_text(judged.tolerated, message->payload);
@@ -67,14 +46,14 @@ Task<> pump_out(Pumps& pumps, const Judged& judged, auto refusal_for) {
       (void)co_await pumps.inside.close(kPolicyViolation, pumps.refusal->code);
       break;
     }
-    if (!co_await pass_on(pumps.outside, *message)) break;
+    if (!co_await http::pass_on(*message, pumps.outside)) break;
   }
   pumps.over.set();
 }
 
 Task<> pump_in(Pumps& pumps, AnswerFilter& filter) {
   for (;;) {
-    auto message = co_await next_message(pumps, pumps.outside);
+    auto message = co_await http::next_message(pumps.outside, pumps.silence);
     if (!message) break;
     if (!filter.pass_message(message->payload)) {
       pumps.refusal = cut_short("secret_in_answer", "a message holds a secret");
@@ -82,7 +61,7 @@ Task<> pump_in(Pumps& pumps, AnswerFilter& filter) {
     }
     pumps.scrubbed = filter.has_scrubbed();
     pumps.bytes_in += message->payload.size();
-    if (!co_await pass_on(pumps.inside, *message)) break;
+    if (!co_await http::pass_on(*message, pumps.inside)) break;
   }
   pumps.over.set();
 }
@@ -148,13 +127,11 @@ Task<std::optional<Refusal>> Relay::carry_websocket(Case& request, Upstream& ups
   auto inside = co_await request.exchange.accept_websocket(limits, chosen);
   request.answer_begun = true;
   if (!inside) co_return std::nullopt;  // the client was told why
-  Pumps pumps{.loop = boundary_.loop,
-              .sandbox = *sandbox_,
+  Pumps pumps{.sandbox = *sandbox_,
               .inside = **inside,
               .outside = **outside,
               .over = linux::Event(boundary_.loop),
-              .idle_max = limits_.message_idle,
-              .used = boundary_.loop.now(),
+              .silence = {boundary_.loop, limits_.message_idle, boundary_.loop.now()},
               .refusal = {}};
   {
     linux::TaskGroup group(boundary_.loop);

@@ -7,6 +7,7 @@
 
 #include "http_fixture.h"
 #include "pons/http/client.h"
+#include "pons/http/websocket_pair.h"
 
 namespace pons::http {
 namespace {
@@ -319,6 +320,63 @@ TEST_F(WebSocketServerTest, ReceiveCanBeCancelledAndCalledAgain) {
   expect(peer, from_server(WebSocketEventKind::kText, "now"));
   peer.send(from_client(WebSocketEventKind::kText, "hello"));
   expect(peer, from_server(WebSocketEventKind::kText, "got it"));
+}
+
+// ---- two that are carried to each other
+
+// Waits for one message while the other side speaks until `spoke_for` is over and then falls
+// silent.
+Task<> hear_beside_another(Exchange& exchange, Duration spoke_for,
+                           std::promise<Duration>& given_up) {
+  constexpr Duration kLongest = milliseconds(50);
+  auto socket = std::move(*co_await exchange.accept_websocket());
+  linux::Loop& loop = exchange.loop();
+  const TimePoint begin = loop.now();
+  Silence silence{loop, kLongest, begin};
+  linux::TaskGroup other(loop);
+  other.spawn([](linux::Loop& clock, Silence& shared, TimePoint until) -> Task<> {
+    while (clock.now() < until) {
+      shared.since = clock.now();
+      co_await clock.sleep_until(clock.now() + milliseconds(5));
+    }
+  }(loop, silence, begin + spoke_for));
+  while (const auto message = co_await next_message(*socket, silence))
+    expect_ok(co_await pass_on(*message, *socket));
+  given_up.set_value(loop.now() - begin);
+}
+
+class SilenceTest : public WebSocketServerTest {
+ protected:
+  ~SilenceTest() override { stop(); }
+  void serve_beside_another(Duration spoke_for) {
+    serve([this, spoke_for](Exchange& exchange) {
+      return hear_beside_another(exchange, spoke_for, given_up_);
+    });
+  }
+  std::promise<Duration> given_up_;
+};
+
+TEST_F(SilenceTest, EndsThePairWhenNeitherSideSpeaks) {
+  serve_beside_another(Duration::zero());
+  TextPeer peer = open();
+  EXPECT_GE(given_up_.get_future().get(), milliseconds(50));
+}
+
+TEST_F(SilenceTest, OfOneSideIsNoneWhileTheOtherSpeaks) {
+  serve_beside_another(milliseconds(200));
+  TextPeer peer = open();
+  EXPECT_GE(given_up_.get_future().get(), milliseconds(240));
+}
+
+TEST_F(SilenceTest, MessagesKeepTheirKind) {
+  serve_beside_another(milliseconds(200));
+  TextPeer peer = open();
+  for (const auto kind : {WebSocketEventKind::kText, WebSocketEventKind::kBinary}) {
+    peer.send(from_client(kind, "as it is"));
+    expect(peer, from_server(kind, "as it is"));
+  }
+  peer.send(from_client(WebSocketEventKind::kClose, "", 1000));
+  given_up_.get_future().get();
 }
 
 // ---- our client

@@ -11,22 +11,14 @@
 #include <string>
 
 #include "pons/linux/loop.h"
+#include "pons/linux/run_task.h"
 #include "pons/store/sqlite_store.h"
 
 namespace pons::store {
 
 template <class T>
-Task<> finish(Task<T> task, std::optional<T>& value, linux::Loop& loop) {
-  value.emplace(co_await std::move(task));
-  loop.stop();
-}
-
-template <class T>
 T run(linux::Loop& loop, Task<T> task) {
-  std::optional<T> value;
-  loop.spawn(finish(std::move(task), value, loop));
-  loop.run();
-  return std::move(*value);
+  return linux::run_to_end(loop, std::move(task));
 }
 
 class StoreTest : public ::testing::Test {

@@ -2,6 +2,7 @@
 
 #include "pons/base/text.h"
 #include "pons/http/query.h"
+#include "pons/sandbox/body_bytes.h"
 #include "pons/sandbox/wire.h"
 #include "route_words.h"
 #include "routes.h"
@@ -11,26 +12,6 @@ namespace pons::warden {
 namespace {
 
 using namespace sandbox;
-
-constexpr std::size_t kPieceBytes = 256 * 1024;
-
-// The body of the request, as it comes.
-class BodySource final : public ByteSource {
- public:
-  explicit BodySource(http::Exchange& exchange) : exchange_(exchange) {}
-  Task<Result<std::string>> next() override {
-    if (rest_.empty()) {
-      CO_TRY(rest_, co_await exchange_.read_body());
-    }
-    std::string piece(rest_.substr(0, kPieceBytes));
-    rest_.remove_prefix(piece.size());
-    co_return piece;
-  }
-
- private:
-  http::Exchange& exchange_;
-  std::string_view rest_;
-};
 
 struct Place {
   std::string path;
@@ -102,7 +83,7 @@ Task<Result<void>> write_file(Provider& provider, http::Exchange& exchange, Word
   CO_TRY(options.owner, query_text(query, "owner"));
   CO_TRY(options.attributes, attributes_of(query));
   CO_TRY(const auto info, co_await provider.write_file(words[0], place.path, options,
-                                                       std::make_unique<BodySource>(exchange)));
+                                                       std::make_unique<BodyBytes>(exchange)));
   respond_json(exchange, 200, to_json(info));
   co_return {};
 }

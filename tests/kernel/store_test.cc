@@ -9,6 +9,7 @@
 #include "pons/linux/loop.h"
 #include "pons/linux/mount.h"
 #include "pons/linux/namespace.h"
+#include "pons/linux/run_task.h"
 #include "pons/store/sqlite_store.h"
 #include "pons/store/store_file.h"
 
@@ -52,14 +53,7 @@ class SmallDisk {
  private:
   template <class T>
   T run(Task<T> task) {
-    std::optional<T> value;
-    const auto finish = [](Task<T> work, std::optional<T>& result, linux::Loop& loop) -> Task<> {
-      result.emplace(co_await std::move(work));
-      loop.stop();
-    };
-    loop_->spawn(finish(std::move(task), value, *loop_));
-    loop_->run();
-    return std::move(*value);
+    return linux::run_to_end(*loop_, std::move(task));
   }
 
   std::string path_;
