@@ -181,9 +181,9 @@ class FromOutside(PonsTestCase):
             with self.subTest(role=role):
                 self.assertEqual(read_text(f"/proc/{pid}/environ"), "")
                 targets = [read_link(path) for path in glob.glob(f"/proc/{pid}/fd/*")]
-                own = f"{pons.state_dir}/{role}/"
-                self.assertEqual([target for target in targets
-                                  if target.startswith(self.directory) and not target.startswith(own)], [])
+                own = f"{pons.state_dir}/{role}"
+                self.assertEqual([target for target in targets if target.startswith(self.directory)
+                                  and target != own and not target.startswith(f"{own}/")], [])
 
     def test_spawner_sees_neither_other_roles_nor_the_host_s_files(self):
         pons = self.start()
