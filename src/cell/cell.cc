@@ -80,9 +80,9 @@ bool Cell::set_up(int listener) {
          poller_.add(signals_, EPOLLIN, Source::kSignals, 0);
 }
 
-int Cell::run(int listener) {
+int Cell::run(int listener, ShellKind shell) {
   if (!set_up(listener)) return 1;
-  shell_.set_up(&poller_, now_ms());
+  shell_.set_up(&poller_, shell, now_ms());
   for (;;) {
     uint64_t next = jobs_.next_timer();
     const uint64_t others[] = {connections_.next_timer(), shell_.next_timer()};
@@ -262,6 +262,22 @@ void Cell::start(Answer* answer, const Request& request) {
   wait_for_news(answer, job, read);
 }
 
+namespace {
+
+// The line of `/bin/bash -l -c LINE`; nullptr for any other program.
+const char* login_line(const Request& request) {
+  if ((request.start.flags & kBuiltin) != 0 || request.arguments.count != 4) return nullptr;
+  constexpr const char* kWords[] = {"/bin/bash", "-l", "-c"};
+  const char* argument = request.arguments.first;
+  for (const char* const word : kWords) {
+    if (strcmp(argument, word) != 0) return nullptr;
+    argument += strlen(argument) + 1;
+  }
+  return argument;
+}
+
+}  // namespace
+
 Failure Cell::launch(Job* job, const Request& request) {
   shell_.on_job();
   const Start& start = request.start;
@@ -278,6 +294,7 @@ Failure Cell::launch(Job* job, const Request& request) {
                  find_user(text_of(*name != '\0' ? name : own), kPasswd, kGroup, &user)) {
     return {Step::kFindUser, error};
   }
+  const bool first = !started_any_;
   started_any_ = true;
   // A sandbox that was made without root has one user. The template's choice is a default, which
   // gives way; who asks for another one is refused.
@@ -296,9 +313,16 @@ Failure Cell::launch(Job* job, const Request& request) {
   if (path.add(directory).finish() == nullptr) return {Step::kDirectory, ENAMETOOLONG};
 
   Streams streams = {};
-  if (shell_line && !terminal && start.open_files_max == 0 && start.file_bytes_max == 0) {
-    const WaitingShell::Line line{&user, &environment_, directory_, !chosen,
-                                  request.arguments.first};
+  // The profiles that a login shell has read are the template's: another job may have changed them.
+  const char* const line_of_login = first ? login_line(request) : nullptr;
+  const bool for_shell = shell_line || line_of_login != nullptr;
+  if (for_shell && !terminal && start.open_files_max == 0 && start.file_bytes_max == 0) {
+    const WaitingShell::Line line{shell_line ? ShellKind::kPlain : ShellKind::kLogin,
+                                  &user,
+                                  &environment_,
+                                  directory_,
+                                  !chosen,
+                                  shell_line ? request.arguments.first : line_of_login};
     if (const pid_t pid = shell_.take(line, &streams)) {
       jobs_.run(job, pid, &streams, start);
       return {};

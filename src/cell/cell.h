@@ -13,7 +13,7 @@ namespace pons::cell {
 class Cell {
  public:
   // Never returns, except with an exit code when it cannot begin.
-  int run(int listener);
+  int run(int listener, ShellKind shell);
 
  private:
   bool set_up(int listener);

@@ -14,6 +14,7 @@ class Environment {
 
   // Ends with a null pointer.
   char** strings() { return strings_; }
+  const char* const* strings() const { return strings_; }
   uint32_t count() const { return count_; }
   // The value of a name, or nullptr.
   const char* find(const char* name) const;

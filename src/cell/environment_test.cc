@@ -37,9 +37,10 @@ TEST(ShellScript, QuotesEverythingThatIsNotItsOwn) {
   const std::string job = "A=it's\n$(x)\0"s;
   fixture.environment->build({}, {job.data(), 1}, fixture.user, false);
   char script[4096];
-  const WaitingShell::Line line{&fixture.user, fixture.environment.get(), "/a'b", false,
-                                "echo 'x'"};
-  const std::string written(script, write_shell_script(line, script, sizeof script));
+  const WaitingShell::Line line{
+      ShellKind::kPlain, &fixture.user, fixture.environment.get(), "/a'b", false, "echo 'x'"};
+  const std::string written(script,
+                            write_shell_script(line, *fixture.environment, script, sizeof script));
   EXPECT_NE(written.find("export A='it'\\''s\n$(x)';"), std::string::npos);
   EXPECT_NE(written.find("cd -P -- '/a'\\''b' ||"), std::string::npos);
   EXPECT_TRUE(written.ends_with("eval 'echo '\\''x'\\'''\n"));
@@ -51,8 +52,9 @@ TEST(ShellScript, NamesThatAShellTreatsSpeciallyAreNotFed) {
     const std::string job = name + "=x\0"s;
     fixture.environment->build({}, {job.data(), 1}, fixture.user, false);
     char script[4096];
-    const WaitingShell::Line line{&fixture.user, fixture.environment.get(), "/", false, ":"};
-    EXPECT_EQ(write_shell_script(line, script, sizeof script), 0U) << name;
+    const WaitingShell::Line line{
+        ShellKind::kPlain, &fixture.user, fixture.environment.get(), "/", false, ":"};
+    EXPECT_EQ(write_shell_script(line, *fixture.environment, script, sizeof script), 0U) << name;
   }
 }
 
@@ -61,8 +63,9 @@ TEST(ShellScript, LineThatDoesNotFitIsNotCut) {
   fixture.environment->build({}, {}, fixture.user, false);
   char script[1024];
   const std::string text(2000, 'x');
-  const WaitingShell::Line line{&fixture.user, fixture.environment.get(), "/", false, text.c_str()};
-  EXPECT_EQ(write_shell_script(line, script, sizeof script), 0U);
+  const WaitingShell::Line line{
+      ShellKind::kPlain, &fixture.user, fixture.environment.get(), "/", false, text.c_str()};
+  EXPECT_EQ(write_shell_script(line, *fixture.environment, script, sizeof script), 0U);
 }
 
 }  // namespace

@@ -56,27 +56,87 @@ void look_around(Text path) {
   }
 }
 
-}  // namespace
+struct Variable {
+  explicit Variable(const char* string) : value(text_of(string)), name(cut_until(&value, '=')) {}
+  Text value;
+  Text name;
+};
 
-size_t write_shell_script(const WaitingShell::Line& line, char* to, size_t capacity) {
-  TextWriter writer(to, capacity);
-  writer.add("exec 9<&-;");
-  char** strings = line.environment->strings();
-  for (uint32_t i = 0; i < line.environment->count(); ++i) {
-    Text value = text_of(strings[i]);
-    const Text name = cut_until(&value, '=');
-    if (!can_be_exported(name)) return 0;
-    writer.add("export ").add(name).add_byte('=').add_quoted(value).add_byte(';');
-  }
-  if (strcmp(line.directory, "/") != 0) {
-    writer.add("cd -P -- ").add_quoted(text_of(line.directory)).add(" || exit 126;unset OLDPWD;");
-  }
-  writer.add("eval ").add_quoted(text_of(line.line)).add_byte('\n');
-  return writer.fits() ? writer.size() : 0;
+void add_variable(TextWriter* writer, const Variable& variable) {
+  writer->add(variable.name).add_byte('=').add_quoted(variable.value);
 }
 
-void WaitingShell::set_up(Poller* poller, uint64_t now_ms) {
+void add_change_of_directory(TextWriter* writer, const char* directory) {
+  if (strcmp(directory, "/") == 0) return;
+  writer->add("cd -P -- ").add_quoted(text_of(directory)).add(" || exit 126;unset OLDPWD;");
+}
+
+bool write_plain(const WaitingShell::Line& line, TextWriter* writer) {
+  for (uint32_t i = 0; i < line.environment->count(); ++i) {
+    const Variable variable(line.environment->strings()[i]);
+    if (!can_be_exported(variable.name)) return false;
+    add_variable(&writer->add("export "), variable);
+    writer->add_byte(';');
+  }
+  add_change_of_directory(writer, line.directory);
+  writer->add("eval ").add_quoted(text_of(line.line)).add_byte('\n');
+  return true;
+}
+
+enum class Standing { kNew, kSame, kOther };
+
+Standing standing_of(const Variable& variable, const Environment& begun_with) {
+  for (uint32_t i = 0; i < begun_with.count(); ++i) {
+    const Variable earlier(begun_with.strings()[i]);
+    if (!equal(earlier.name, variable.name)) continue;
+    return equal(earlier.value, variable.value) ? Standing::kSame : Standing::kOther;
+  }
+  return Standing::kNew;
+}
+
+// Names of its own that the line could trip over are gone when the line runs. A profile that knows
+// one of the new variables may have decided otherwise with it: then it is a new shell's turn.
+bool write_login(const WaitingShell::Line& line, const Environment& begun_with,
+                 TextWriter* writer) {
+  const Environment& environment = *line.environment;
+  writer->add("_pons_line=").add_quoted(text_of(line.line)).add(";_pons_new=(");
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < environment.count(); ++i) {
+    const Variable variable(environment.strings()[i]);
+    const Standing standing = standing_of(variable, begun_with);
+    if (standing == Standing::kSame) continue;
+    if (standing == Standing::kOther || !can_be_exported(variable.name)) return false;
+    if (count++ > 0) writer->add_byte(' ');
+    add_variable(writer, variable);
+  }
+  writer->add(");");
+  add_change_of_directory(writer, line.directory);
+  if (count > 0) {
+    writer->add("for _pons_name in \"${_pons_new[@]%%=*}\";do [[ -v $_pons_name ]] && exec env -i");
+    for (uint32_t i = 0; i < begun_with.count(); ++i) {
+      add_variable(&writer->add_byte(' '), Variable(begun_with.strings()[i]));
+    }
+    writer->add(
+        " \"${_pons_new[@]}\" /bin/bash -l -c \"$_pons_line\";done;export \"${_pons_new[@]}\";");
+  }
+  writer->add("unset _pons_new _pons_name\n");
+  return true;
+}
+
+}  // namespace
+
+size_t write_shell_script(const WaitingShell::Line& line, const Environment& begun_with, char* to,
+                          size_t capacity) {
+  TextWriter writer(to, capacity);
+  writer.add("exec 9<&-;");
+  const bool written = line.kind == ShellKind::kPlain ? write_plain(line, &writer)
+                                                      : write_login(line, begun_with, &writer);
+  return written && writer.fits() ? writer.size() : 0;
+}
+
+void WaitingShell::set_up(Poller* poller, ShellKind kind, uint64_t now_ms) {
   poller_ = poller;
+  kind_ = kind;
   due_ms_ = now_ms + kStartAfterMs;
   ends_ms_ = UINT64_MAX;
 }
@@ -116,18 +176,26 @@ void WaitingShell::start() {
   script_bytes_max_ = bytes > 0 ? static_cast<size_t>(bytes) : 0;
 
   start_environment.build({}, {}, user_, false);
-  char* argv[] = {nullptr, const_cast<char*>("sh"), const_cast<char*>("-c"),
-                  const_cast<char*>("exec 8>&-;. /dev/fd/9"), nullptr};
+  // A line that bash evaluates inside of a sourced file names that file in its complaints: there
+  // the script only prepares. The shell's argv has room in front, see Launch.
+  char* plain[] = {nullptr, const_cast<char*>("sh"), const_cast<char*>("-c"),
+                   const_cast<char*>("exec 8>&-;. /dev/fd/9"), nullptr};
+  char* login[] = {nullptr,
+                   const_cast<char*>("/bin/bash"),
+                   const_cast<char*>("-l"),
+                   const_cast<char*>("-c"),
+                   const_cast<char*>("exec 8>&-;. /dev/fd/9;eval \"unset _pons_line;$_pons_line\""),
+                   nullptr};
   Launch launch;
   launch.user = &user_;
   launch.directory = "/";
   launch.streams = &streams_;
   launch.script = script_ends[0];
   launch.ready_line = ready_ends[1];
-  launch.argv = argv + 1;
-  launch.argc = 3;
+  launch.argv = (kind_ == ShellKind::kPlain ? plain : login) + 1;
+  launch.argc = kind_ == ShellKind::kPlain ? 3 : 4;
   launch.environment = start_environment.strings();
-  launch.program = "/bin/sh";
+  launch.program = kind_ == ShellKind::kPlain ? "/bin/sh" : "/bin/bash";
   Failure failure;
   pid_ = owned ? launch_program(launch, &failure) : 0;
   close_child_ends(&streams_, 0);
@@ -171,13 +239,15 @@ void WaitingShell::stop() {
 }
 
 pid_t WaitingShell::take(const Line& line, Streams* streams) {
-  if (state_ != State::kWaiting || memcmp(line.user, &user_, sizeof user_) != 0) return 0;
+  if (state_ != State::kWaiting || line.kind != kind_ ||
+      memcmp(line.user, &user_, sizeof user_) != 0)
+    return 0;
   Line fed = line;
   if (!may_enter(fed.directory, user_)) {
     if (!fed.directory_is_a_wish) return 0;
     fed.directory = "/";
   }
-  const size_t size = write_shell_script(fed, script, sizeof script);
+  const size_t size = write_shell_script(fed, start_environment, script, sizeof script);
   if (size == 0 || size > script_bytes_max_) return 0;
   if (write(script_, script, size) != static_cast<ssize_t>(size)) {
     stop();

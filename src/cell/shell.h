@@ -7,13 +7,18 @@
 
 namespace pons::cell {
 
+enum class ShellKind {
+  kPlain,  // `sh -c LINE`
+  kLogin,  // `/bin/bash -l -c LINE`: it has read its profiles
+};
+
 // A shell that has been started before there is a line for it, because starting takes longer than
 // running most lines. It waits with "/" as its directory and is used once. It starts when nobody
 // has wanted the sandbox for a moment, and is given up when nobody has used it for a while after
 // the claim.
 class WaitingShell {
  public:
-  void set_up(Poller* poller, uint64_t now_ms);
+  void set_up(Poller* poller, ShellKind kind, uint64_t now_ms);
   uint64_t next_timer() const { return due_ms_ < ends_ms_ ? due_ms_ : ends_ms_; }
   void run_timers(uint64_t now_ms);
   void on_claim(uint64_t now_ms) { ends_ms_ = now_ms + kShellKeptMs; }
@@ -27,6 +32,7 @@ class WaitingShell {
   bool on_reaped(pid_t pid);
 
   struct Line {
+    ShellKind kind;
     const User* user;
     Environment* environment;
     const char* directory;
@@ -49,6 +55,7 @@ class WaitingShell {
   void stop();
 
   State state_;
+  ShellKind kind_;
   Poller* poller_;
   uint64_t due_ms_;   // UINT64_MAX: it has been started, or will not be
   uint64_t ends_ms_;  // UINT64_MAX: not yet claimed, or given up
@@ -60,8 +67,10 @@ class WaitingShell {
   User user_;
 };
 
-// The script that makes a waiting shell behave like `sh -c line` in this environment. 0 when it
-// cannot be written: too long, or a name that no shell can export without a side effect.
-size_t write_shell_script(const WaitingShell::Line& line, char* to, size_t capacity);
+// The script that makes a waiting shell behave as if it had been started for the line in this
+// environment. 0 when it cannot be written: too long, or a name that no shell can export without a
+// side effect. A login shell has read its profiles with `begun_with`, whose values must still hold.
+size_t write_shell_script(const WaitingShell::Line& line, const Environment& begun_with, char* to,
+                          size_t capacity);
 
 }  // namespace pons::cell

@@ -42,7 +42,8 @@ ControlPlane::ControlPlane(linux::Loop& loop, sandbox::Provider& provider, Direc
       directory_(directory),
       surroundings_(surroundings),
       settings_(std::move(settings)),
-      handler_(make_handler()) {}
+      handler_(make_handler()),
+      tasks_(loop) {}
 
 // ---- asking and answering
 
@@ -109,6 +110,7 @@ Task<Result<http::Response>> ControlPlane::create(Request request) {
   CO_TRY(const Json body, co_await request.read_json());
   CO_TRY(auto wanted, read_new_sandbox(body, request.old ? kTimeoutDefaultOld : kTimeoutDefault));
   sandbox::CreateRequest create{.id = make_sandbox_id(), .environment = wanted.environment};
+  create.login_shell = true;  // as the SDK starts every command
   CO_TRY(create.template_name, co_await resolve_template(request.caller, wanted.template_id));
   create.environment.insert({{"E2B_SANDBOX", "true"},
                              {"E2B_SANDBOX_ID", create.id},
@@ -127,14 +129,37 @@ Task<Result<http::Response>> ControlPlane::create(Request request) {
                          .metadata = wanted.metadata,
                          .network = wanted.network.shown},
              create.labels);
-  CO_TRY(const auto info, co_await provider_.create(std::move(create)));
-  if (auto recorded = co_await surroundings_.record_created(request.caller, info); !recorded) {
-    // One that is in no record is nobody's: it would run on without anyone who knows of it.
-    (void)co_await provider_.destroy(info.id);
-    co_return std::move(recorded).error();
-  }
+  CO_TRY(const auto info, co_await make_recorded(request.caller, std::move(create)));
   directory_.learn(info);
   co_return json_response(201, sandbox_json(info, settings_.domain));
+}
+
+Task<Result<SandboxInfo>> ControlPlane::make_recorded(const Caller& caller,
+                                                      sandbox::CreateRequest create) {
+  const SandboxInfo planned{.id = create.id,
+                            .template_name = create.template_name,
+                            .created_unix_ms = Request::now_unix_ms()};
+  std::optional<Result<void>> recorded;
+  linux::TaskGroup recording(loop_);
+  recording.spawn([](Task<Result<void>> work, std::optional<Result<void>>& result) -> Task<> {
+    result = co_await std::move(work);
+  }(surroundings_.record_created(caller, planned), recorded));
+  auto info = co_await provider_.create(std::move(create));
+  co_await recording.wait_until_empty(kNever);
+  if (!info) {
+    if (recorded && *recorded) tasks_.spawn(record_end(caller, planned.id));
+    co_return info;
+  }
+  if (recorded && *recorded) co_return info;
+  // One that is in no record is nobody's: it would run on without anyone who knows of it.
+  (void)co_await provider_.destroy(planned.id);
+  if (!recorded) co_return make_error(ErrorCode::kInternal, "keep record", "it came to no end");
+  co_return std::move(*recorded).error();
+}
+
+Task<> ControlPlane::record_end(Caller caller, std::string id) {
+  if (auto recorded = co_await surroundings_.record_ended(caller, std::move(id)); !recorded)
+    LOG_WARN("the end of a sandbox is not on record", {"error", recorded.error()});
 }
 
 Task<Result<http::Response>> ControlPlane::list(Request request) {
@@ -158,8 +183,7 @@ Task<Result<http::Response>> ControlPlane::kill(Request request) {
   CO_TRY_VOID(co_await provider_.destroy(info.id));
   directory_.forget(info.id);
   last_usage_.erase(info.id);
-  if (auto recorded = co_await surroundings_.record_ended(request.caller, info.id); !recorded)
-    LOG_WARN("the end of a sandbox is not on record", {"error", recorded.error()});
+  tasks_.spawn(record_end(request.caller, info.id));  // gone it is, whatever becomes of the record
   co_return empty_response();
 }
 

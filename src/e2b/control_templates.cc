@@ -47,14 +47,14 @@ Task<Result<Json>> ControlPlane::Request::read_json() {
   co_return std::move(json);
 }
 
-Task<Result<bool>> ControlPlane::has_template(std::string name) {
-  const auto known = [&] {
-    return std::ranges::find(templates_, name, &sandbox::TemplateInfo::name) != templates_.end();
-  };
-  if (known() && loop_.now() < templates_until_) co_return true;
+Task<Result<void>> ControlPlane::learn_templates() {
   CO_TRY(templates_, co_await provider_.list_templates());
   templates_until_ = loop_.now() + kTemplatesKept;
-  co_return known();
+  co_return {};
+}
+
+bool ControlPlane::has_template(std::string_view name) const {
+  return std::ranges::find(templates_, name, &sandbox::TemplateInfo::name) != templates_.end();
 }
 
 Task<Result<std::string>> ControlPlane::resolve_template(const Caller& caller,
@@ -62,11 +62,13 @@ Task<Result<std::string>> ControlPlane::resolve_template(const Caller& caller,
   const std::string name(without_tag(wanted));
   // The prefix is not for callers to say: it would open another project's.
   if (name.starts_with("own.")) co_return no_template(wanted);
-  CO_TRY(const bool everyones, co_await has_template(name));
-  if (everyones) co_return name;
   const std::string own = own_prefix(caller) + name;
-  CO_TRY(const bool owned, co_await has_template(own));
-  if (owned) co_return own;
+  const bool fresh = loop_.now() < templates_until_;
+  const auto known = [&] { return has_template(name) || has_template(own); };
+  if (!fresh || (!known() && name != kDefaultTemplate)) {
+    CO_TRY_VOID(co_await learn_templates());
+  }
+  if (known()) co_return has_template(name) ? name : own;
   // Where nothing was built, the machine's own programs are what there is.
   if (name == kDefaultTemplate) co_return std::string(kHostTemplate);
   co_return no_template(wanted);
@@ -108,8 +110,8 @@ Task<Result<http::Response>> ControlPlane::remove_template(Request request) {
   const auto decoded = http::percent_decode(request.word);
   if (!decoded) co_return no_template(request.word);
   const std::string own = own_prefix(request.caller) + std::string(without_tag(*decoded));
-  CO_TRY(const bool exists, co_await has_template(own));
-  if (!exists) co_return no_template(*decoded);
+  CO_TRY_VOID(co_await learn_templates());
+  if (!has_template(own)) co_return no_template(*decoded);
   CO_TRY_VOID(co_await provider_.remove_template(own));
   templates_until_ = {};
   co_return empty_response();

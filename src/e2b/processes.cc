@@ -26,6 +26,7 @@ using sandbox::TerminalSize;
 
 constexpr std::size_t kTagBytesMax = 4096;
 constexpr std::uint64_t kPidMax = UINT32_MAX;
+constexpr std::size_t kHeldBytesMax = 16 * 1024;
 constexpr int kAttachTries = 20;
 constexpr Duration kAttachPause = std::chrono::milliseconds(250);
 
@@ -132,8 +133,8 @@ class Follower {
       const TimePoint wake = std::min(events_.deadline(), call_.loop.now() + events_.keep_alive());
       auto event = co_await stream->next(wake);
       if (event && *event) {
-        CO_TRY(const bool over, co_await pass_on(**event));
-        if (over) co_return {};
+        CO_TRY(const bool over, co_await pass_on(**event, stream->has_next()));
+        if (over) co_return co_await leave(std::move(stream));
       } else if (event || event.error().code == ErrorCode::kUnavailable) {
         CO_TRY(stream, co_await attach_again());
       } else if (event.error().code != ErrorCode::kTimeout) {
@@ -151,8 +152,15 @@ class Follower {
     return make_error(ErrorCode::kTimeout, "follow process", "the time of this call is over");
   }
 
+  // An answer that was read to its end leaves its connection for the next question. It has come in
+  // most cases, and is not worth much waiting.
+  Task<Result<void>> leave(std::unique_ptr<JobStream> stream) {
+    (void)co_await stream->next(call_.loop.now() + std::chrono::milliseconds(5));
+    co_return {};
+  }
+
   // True when it was the end.
-  Task<Result<bool>> pass_on(const sandbox::JobEvent& event) {
+  Task<Result<bool>> pass_on(const sandbox::JobEvent& event, bool more_is_here) {
     if (const auto* started = std::get_if<sandbox::JobStarted>(&event)) {
       CO_TRY_VOID(co_await events_.send(start_event(started->pid)));
       co_return false;
@@ -160,13 +168,16 @@ class Follower {
     if (const auto* output = std::get_if<sandbox::Output>(&event)) {
       (output->stream == sandbox::Output::Stream::kOutput ? at_.output : at_.error) =
           output->offset + output->bytes.size();
-      CO_TRY_VOID(co_await events_.send(data_event(*output, io_)));
+      if (more_is_here && events_.held_bytes() < kHeldBytesMax)
+        events_.hold(data_event(*output, io_));
+      else
+        CO_TRY_VOID(co_await events_.send(data_event(*output, io_)));
       co_return false;
     }
     const auto& end = std::get<JobInfo>(event);
     if (end.outcome == Outcome::kInterrupted) co_return gone_error(call_.id());
     if (end.outcome == Outcome::kTimeout) co_return past_deadline();
-    CO_TRY_VOID(co_await events_.send(end_event(end)));
+    events_.hold(end_event(end));
     co_return true;
   }
 

@@ -38,6 +38,7 @@ RpcStream::RpcStream(http::Exchange& exchange)
 }
 
 Task<Result<void>> RpcStream::write(std::string bytes) {
+  if (!held_.empty()) bytes.insert(0, std::exchange(held_, {}));
   if (!std::exchange(begun_, true))
     co_return co_await exchange_.start({.content_type = kStreamType, .body = std::move(bytes)});
   co_return co_await exchange_.write(bytes);
@@ -47,13 +48,26 @@ Task<Result<void>> RpcStream::send(std::string_view message) {
   return write(make_envelope(Envelope::kMessage, message));
 }
 
+void RpcStream::hold(std::string_view message) {
+  held_ += make_envelope(Envelope::kMessage, message);
+}
+
+// In one piece with the end of the body: each piece wakes the client up.
+Task<> RpcStream::write_last(std::string bytes) {
+  if (begun_) {
+    bytes.insert(0, std::exchange(held_, {}));
+    (void)co_await exchange_.finish(bytes);
+  } else if (co_await write(std::move(bytes))) {
+    (void)co_await exchange_.finish();
+  }
+}
+
 Task<> RpcStream::end() {
-  if (co_await write(make_envelope(Envelope::kEnd, "{}"))) (void)co_await exchange_.finish();
+  return write_last(make_envelope(Envelope::kEnd, "{}"));
 }
 
 Task<> RpcStream::end(Error error) {
-  const std::string text = "{\"error\":" + rpc_error_json(error) + "}";
-  if (co_await write(make_envelope(Envelope::kEnd, text))) (void)co_await exchange_.finish();
+  return write_last(make_envelope(Envelope::kEnd, "{\"error\":" + rpc_error_json(error) + "}"));
 }
 
 }  // namespace pons::e2b

@@ -11,12 +11,15 @@
 
 namespace pons::e2b {
 
-// The answer of a stream call. Messages are JSON text and leave one by one.
+// The answer of a stream call. Messages are JSON text.
 class RpcStream {
  public:
   explicit RpcStream(http::Exchange& exchange);
 
   Task<Result<void>> send(std::string_view message);
+  // Leaves together with the next one, which is sure to come at once.
+  void hold(std::string_view message);
+  std::size_t held_bytes() const { return held_.size(); }
   // The end, which says that everything was sent, or what went wrong.
   Task<> end();
   Task<> end(Error error);
@@ -31,12 +34,14 @@ class RpcStream {
 
  private:
   Task<Result<void>> write(std::string bytes);
+  Task<> write_last(std::string bytes);
 
   http::Exchange& exchange_;
   std::optional<Duration> timeout_;
   TimePoint deadline_ = kNever;
   Duration keep_alive_;
   bool begun_ = false;
+  std::string held_;
 };
 
 // `connect-timeout-ms`; nothing when it is absent or senseless.

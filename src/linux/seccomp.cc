@@ -189,10 +189,12 @@ Result<SeccompFilter> SeccompFilter::allow_list(std::span<const SyscallRule> rul
   for (const auto& [number, error] : other_errno) {
     TRY_VOID(require_errno(error));
     TRY_VOID(require_meaning({number, {}}));
-    if (std::ranges::find(rules, number, &SyscallRule::number) != rules.end())
+    Program& program = endings[static_cast<std::uint32_t>(number)];
+    if (program.size() == 1)
       return make_error(ErrorCode::kInvalid, "compile seccomp filter",
                         fmt::format("system call {} is both allowed and refused", number));
-    endings[static_cast<std::uint32_t>(number)] = {verdict(refusal(error))};
+    if (!program.empty()) program.pop_back();
+    program.push_back(verdict(refusal(error)));
   }
   return SeccompFilter(TRY(compile(endings, refusal(refused_errno))));
 }

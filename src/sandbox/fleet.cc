@@ -101,6 +101,8 @@ Result<std::shared_ptr<Sandbox>> Fleet::enlist(const CreateRequest& request,
     return make_error(ErrorCode::kNotFound, "create sandbox",
                       fmt::format("there is no template \"{}\"", request.template_name));
   if (!spec) spec = TRY(spec_for(*info, request.limits));
+  if (request.login_shell) spec->flags |= spawner::kLoginShell;
+  spec->has_way_out = request.network.wanted();
   SandboxRecord record{.id = request.id,
                        .template_name = request.template_name,
                        .spec = std::move(*spec),
@@ -197,6 +199,7 @@ Task<Result<void>> Fleet::obtain(BringUp& work) {
       record.warm = true;
       sandbox.note = std::move(entry->note);
       sandbox.cell = std::move(entry->built.cell);
+      work.way_out = std::move(entry->built.way_out);
       if (!same_spec(entry->spec, record.spec)) {
         record.spec.limits.disk_bytes = entry->spec.limits.disk_bytes;
         record.spec.limits.disk_inodes = entry->spec.limits.disk_inodes;
@@ -212,6 +215,7 @@ Task<Result<void>> Fleet::obtain(BringUp& work) {
     CO_TRY(auto built, co_await spawning_.build(record.spec, key, record.view.layers));
     record.key = key;
     sandbox.cell = std::move(built.cell);
+    work.way_out = std::move(built.way_out);
   }
   record.view.sandbox = record.key;
   record.view.mounted = record.view.layers;
@@ -224,16 +228,14 @@ Task<Result<void>> Fleet::attach_network(BringUp& work) {
   if (!record.network.wanted()) co_return {};
   if (settings_.network_gate == nullptr)
     co_return make_error(ErrorCode::kUnsupported, "attach network", "nothing carries it here");
-  const auto request = spawner_request(spawner::RequestKind::kOpenNetwork, record.key);
-  CO_TRY(auto opened, co_await spawning_.call(request));
-  if (opened.descriptors.size() != 2)
-    co_return make_error(ErrorCode::kInternal, "attach network", "the spawner sent no sockets");
+  CHECK(work.way_out.has_value());
+  auto opened = *std::exchange(work.way_out, {});
   CO_TRY(auto given,
          co_await settings_.network_gate->attach({.key = record.key,
                                                   .id = record.id,
                                                   .network = record.network,
-                                                  .listener = std::move(opened.descriptors[0]),
-                                                  .names = std::move(opened.descriptors[1])}));
+                                                  .listener = std::move(opened.listener),
+                                                  .names = std::move(opened.names)}));
   work.request.environment.merge(given);  // what the caller set himself stays
   co_return {};
 }

@@ -133,6 +133,7 @@ class Fleet {
     CreateRequest request;
     TemplateInfo info;
     std::optional<Layers> below;
+    std::optional<Spawning::WayOut> way_out;
   };
   Result<std::shared_ptr<Sandbox>> enlist(const CreateRequest& request,
                                           std::optional<SandboxSpec> spec);

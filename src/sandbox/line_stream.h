@@ -18,6 +18,8 @@ class LineStream {
   // kTimeout and loses nothing; every other error is final. An answer that is cut off, or that is
   // silent for so long that even its empty lines stay away, is kUnavailable.
   Task<Result<std::optional<std::string>>> next(TimePoint deadline);
+  // True when next() has a line already.
+  bool has_next() const { return buffer_.find('\n', scanned_) != std::string::npos; }
 
  private:
   std::optional<std::string> take_line();

@@ -122,9 +122,20 @@ std::size_t Pool::target(const SandboxSpec& spec) const {
   return found == queues_.end() ? 0 : target_of(*found);
 }
 
+// A bash that has read its profiles is larger than all else that waits.
+std::uint64_t Pool::bytes_of(const Queue& queue) {
+  constexpr std::uint64_t kEntryBytes = 600 * 1024;
+  constexpr std::uint64_t kLoginShellBytes = 400 * 1024;
+  const bool login = (queue.spec.flags & spawner::kLoginShell) != 0;
+  return (queue.entries.size() + static_cast<std::size_t>(queue.building)) *
+         (kEntryBytes + (login ? kLoginShellBytes : 0));
+}
+
 bool Pool::has_room() const {
-  return (ready() + static_cast<std::size_t>(building_) + 1) * kEntryBytes <=
-         settings_.memory_bytes;
+  constexpr std::uint64_t kOneMore = 1024 * 1024;
+  std::uint64_t used = kOneMore;
+  for (const Queue& queue : queues_) used += bytes_of(queue);
+  return used <= settings_.memory_bytes;
 }
 
 // The queue that lacks most in proportion to what it should have.

@@ -65,7 +65,7 @@ class Pool {
     int building = 0;
     bool always = false;
   };
-  static constexpr std::uint64_t kEntryBytes = 600 * 1024;
+  static std::uint64_t bytes_of(const Queue& queue);
   Queue* find(const SandboxSpec& spec);
   Queue& ensure(const SandboxSpec& spec);
   Queue* neediest();

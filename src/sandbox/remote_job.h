@@ -16,6 +16,7 @@ class RemoteJob final : public JobStream {
   const std::string& job_id() const override { return id_; }
   Task<Result<std::optional<JobEvent>>> next(
       std::chrono::steady_clock::time_point deadline) override;
+  bool has_next() const override { return !ended_ && lines_.has_next(); }
 
  private:
   Error cut(Error error) const;

@@ -22,11 +22,13 @@ bool same_bytes(const spawner::SandboxLimits& a, const spawner::SandboxLimits& b
 
 bool same_spec(const SandboxSpec& a, const SandboxSpec& b) {
   return a.template_layers == b.template_layers && a.flags == b.flags &&
-         same_bytes(a.limits, b.limits);
+         a.has_way_out == b.has_way_out && same_bytes(a.limits, b.limits);
 }
 
 bool can_become(const SandboxSpec& have, const SandboxSpec& want, bool disk_is_derived) {
-  if (have.template_layers != want.template_layers || have.flags != want.flags) return false;
+  if (have.template_layers != want.template_layers || have.flags != want.flags ||
+      have.has_way_out != want.has_way_out)
+    return false;
   if (have.limits.swap_bytes != want.limits.swap_bytes) return false;
   if (disk_is_derived)
     return have.limits.disk_bytes <= want.limits.disk_bytes &&
@@ -85,7 +87,24 @@ Task<Result<Spawning::Built>> Spawning::build(SandboxSpec spec, std::uint64_t ke
     destroy_soon(key);
     co_return std::move(cell).error();
   }
-  co_return Built{.key = key, .cell = std::move(*cell)};
+  Built built{.key = key, .cell = std::move(*cell)};
+  if (!spec.has_way_out) co_return built;
+  auto opened = co_await open_way_out(key);
+  if (!opened) {
+    destroy_soon(key);
+    co_return std::move(opened).error();
+  }
+  built.way_out = *std::move(opened);
+  co_return built;
+}
+
+// The sandbox's own end of it stands with this; what answers there comes with the claim.
+Task<Result<Spawning::WayOut>> Spawning::open_way_out(std::uint64_t key) {
+  CO_TRY(auto opened, co_await call(spawner_request(spawner::RequestKind::kOpenNetwork, key)));
+  if (opened.descriptors.size() != 2)
+    co_return make_error(ErrorCode::kInternal, "open network", "the spawner sent no sockets");
+  co_return WayOut{.listener = std::move(opened.descriptors[0]),
+                   .names = std::move(opened.descriptors[1])};
 }
 
 Task<Result<std::shared_ptr<CellClient>>> Spawning::connect(std::uint64_t key) {

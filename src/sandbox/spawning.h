@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ namespace pons::sandbox {
 struct SandboxSpec {
   std::vector<spawner::Digest> template_layers;  // topmost first
   std::uint32_t flags = 0;                       // spawner::CreateFlags
+  bool has_way_out = false;
   spawner::SandboxLimits limits;
 };
 bool same_spec(const SandboxSpec& a, const SandboxSpec& b);
@@ -34,9 +36,14 @@ class Spawning {
   Spawning(linux::Loop& loop, spawner::Client& client)
       : loop_(loop), client_(client), destroyed_(loop), tasks_(loop) {}
 
+  struct WayOut {
+    linux::UniqueFd listener;
+    linux::UniqueFd names;
+  };
   struct Built {
     std::uint64_t key = 0;
     std::shared_ptr<CellClient> cell;  // shared with calls that still wait when the sandbox ends
+    std::optional<WayOut> way_out;     // nobody listens to it yet
   };
   Task<Result<Built>> build(SandboxSpec spec, std::uint64_t key, Layers below = {});
   Task<Result<std::shared_ptr<CellClient>>> connect(std::uint64_t key);
@@ -67,6 +74,7 @@ class Spawning {
   const std::multiset<std::uint64_t>& in_hand() const { return in_hand_; }
 
  private:
+  Task<Result<WayOut>> open_way_out(std::uint64_t key);
   Task<> destroy_now(std::uint64_t key);
   linux::Loop& loop_;
   spawner::Client& client_;

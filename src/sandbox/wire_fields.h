@@ -65,6 +65,7 @@ void visit(Visitor& on, V& v) {
   on("labels", v.labels);
   on("limits", v.limits);
   on("network", v.network);
+  on("login_shell", v.login_shell);
   on("must_be_new", v.must_be_new);
   on("ephemeral", v.ephemeral);
 }

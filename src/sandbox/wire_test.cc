@@ -106,6 +106,7 @@ TEST(WireTest, RequestsAndSandboxesComeBackAsTheyWere) {
                       .labels = random.map(),
                       .limits = random.limits(),
                       .network = {.environment = random.bytes(), .policy = random.bytes()},
+                      .login_shell = random.number(1) == 1,
                       .must_be_new = random.number(1) == 1,
                       .ephemeral = random.number(1) == 1});
     expect_round_trip(RunRequest{.sandbox = {.id = random.name(), .environment = random.map()},

@@ -189,7 +189,8 @@ Result<void> place_descriptors(const CellStart& start) {
   // Not earlier: the table is still the spawner's, which holds more than a sandbox may.
   TRY_VOID(set_process_limits(start));
   char name[] = "cell";
-  char* const argv[] = {name, nullptr};
+  char login[] = "login";
+  char* const argv[] = {name, start.login_shell ? login : nullptr, nullptr};
   char* const environment[] = {nullptr};
   execveat(executable, "", argv, environment, AT_EMPTY_PATH);
   return os_error("execute the cell");

@@ -21,6 +21,7 @@ struct CellStart {
   bool show_host = false;  // the host's programs are part of the template
   const linux::SeccompFilter& filter;
   bool allow_setuid = false;
+  bool login_shell = false;  // what waits in it for the first line
   std::uint64_t shared_memory_bytes = 0;
   std::uint64_t processes_max = 0;  // where no control group counts them; 0: unlimited
   // These three have low numbers: the cell gets a table that ends with the highest of them.

@@ -280,6 +280,7 @@ Outcome<Sandbox> Sandboxes::build(const Request& request, int listener) {
        .filter =
            (create.flags & kAllowNestedUserNamespaces) != 0 ? *filter_with_nesting_ : *filter_,
        .allow_setuid = allow_setuid,
+       .login_shell = (create.flags & kLoginShell) != 0,
        .shared_memory_bytes = std::min(kSharedMemoryBytesMax, create.limits.memory_bytes / 4),
        .processes_max = sandbox.cgroup ? 0 : create.limits.pids,
        .listener = listener,

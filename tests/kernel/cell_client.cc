@@ -193,10 +193,11 @@ std::vector<JobState> CellClient::list() {
   return states;
 }
 
-CellUnderTest::CellUnderTest(std::uint32_t first_id) {
+CellUnderTest::CellUnderTest(std::uint32_t first_id, const char* profile) {
   chmod(scratch_.path().c_str(), 0755);
   home_ = scratch_.make_directory("home");
   if (chown(home_.c_str(), first_id + 1000, first_id + 1000) != 0) std::abort();
+  if (profile != nullptr) std::ofstream(home_ + "/.profile") << profile;
   std::ofstream(scratch_ / "passwd")
       << "root:x:0:0:root:/root:/bin/sh\nworker:x:1000:1000::" << home_ << ":/bin/sh\n";
   std::ofstream(scratch_ / "group") << "root:x:0:\nworker:x:1000:\ntools:x:2000:a,worker\n";
@@ -219,7 +220,7 @@ CellUnderTest::CellUnderTest(std::uint32_t first_id) {
   const unsigned long flags =
       CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | SIGCHLD | (first_id != 0 ? CLONE_NEWUSER : 0UL);
   pid_ = static_cast<pid_t>(syscall(SYS_clone, flags, 0, 0, 0, 0));
-  if (pid_ == 0) become_cell(listener, image, mapped[0]);
+  if (pid_ == 0) become_cell(listener, image, mapped[0], profile != nullptr);
   if (first_id != 0) map_ids(first_id);
   if (::write(mapped[1], "x", 1) != 1) std::abort();
   close(mapped[0]);
@@ -234,7 +235,7 @@ void CellUnderTest::map_ids(std::uint32_t first_id) const {
   }
 }
 
-void CellUnderTest::become_cell(int listener, int image, int mapped) const {
+void CellUnderTest::become_cell(int listener, int image, int mapped, bool login) const {
   char go = 0;
   if (read(mapped, &go, 1) != 1 || setgroups(0, nullptr) != 0 || setgid(0) != 0 || setuid(0) != 0) {
     _exit(89);
@@ -249,7 +250,8 @@ void CellUnderTest::become_cell(int listener, int image, int mapped) const {
   }
   const int moved = fcntl(image, F_DUPFD_CLOEXEC, 10);
   if (dup2(fcntl(listener, F_DUPFD_CLOEXEC, 10), 3) != 3) _exit(91);
-  char* const argv[] = {const_cast<char*>("cell"), nullptr};
+  char* const argv[] = {const_cast<char*>("cell"), login ? const_cast<char*>("login") : nullptr,
+                        nullptr};
   char* const environment[] = {nullptr};
   fexecve(moved, argv, environment);
   _exit(92);

@@ -83,7 +83,8 @@ Outcome outcome_of(const Reply& reply);
 class CellUnderTest {
  public:
   // With a first id, in a user namespace of 65536 ids from there on, like a real sandbox.
-  explicit CellUnderTest(std::uint32_t first_id = 0);
+  // With a profile, the shell that waits is a login's, of a user who has it.
+  explicit CellUnderTest(std::uint32_t first_id = 0, const char* profile = nullptr);
   CellUnderTest(const CellUnderTest&) = delete;
   CellUnderTest& operator=(const CellUnderTest&) = delete;
   ~CellUnderTest();
@@ -97,7 +98,7 @@ class CellUnderTest {
   std::size_t descriptors() const;
 
  private:
-  [[noreturn]] void become_cell(int listener, int image, int mapped) const;
+  [[noreturn]] void become_cell(int listener, int image, int mapped, bool login) const;
   void map_ids(std::uint32_t first_id) const;
 
   linux::ScratchDirectory scratch_;

@@ -453,16 +453,23 @@ TEST(CellInAUserNamespace, RootInsideHasNoHoldOnTheCell) {
   EXPECT_EQ(client.call(Op::kPing).header.status, Status::kDone);
 }
 
-// What `sh -c` itself says to a line.
-Outcome plain_shell(CellClient* client, const std::string& job, const std::string& line) {
+// What a program says that reads two lines.
+Outcome run_with_input(CellClient* client, const std::string& job, std::vector<std::string> argv,
+                       std::vector<std::string> environment = {}) {
   JobOptions options{
-      .argv = {"/bin/sh", "-c", line}, .user = {}, .directory = {}, .environment = {}};
-  options.argv[0] = "sh";
+      .argv = std::move(argv), .user = {}, .directory = {}, .environment = std::move(environment)};
   options.start.flags = kInputOpen;
   const auto begin = outcome_of(client->start(job, options));
   client->write(job, 0, "first\nsecond\n");
   client->call(Op::kCloseInput, job);
   return client->read_to_end(job, begin);
+}
+
+void expect_same_end(const Outcome& waiting, const Outcome& plain) {
+  EXPECT_LT(waiting.state.pid, 5U) << "the waiting shell was not used";
+  EXPECT_EQ(waiting.output, plain.output);
+  EXPECT_EQ(waiting.state.ended, plain.state.ended);
+  EXPECT_EQ(waiting.state.code, plain.state.code);
 }
 
 class WaitingShellTest : public testing::TestWithParam<const char*> {};
@@ -473,28 +480,78 @@ TEST_P(WaitingShellTest, BehavesLikeAPlainShell) {
   ASSERT_EQ(client.call(Op::kPing).header.status, Status::kDone);
   ASSERT_EQ(client.claim("worker", "h", {"GREETING=it's me"}).header.status, Status::kDone);
   const auto waiting = client.run_line("waiting", GetParam(), "first\nsecond\n");
-  const auto plain = plain_shell(&client, "plain", GetParam());
-  EXPECT_LT(waiting.state.pid, 5U) << "the waiting shell was not used";
-  EXPECT_EQ(waiting.output, plain.output);
-  EXPECT_EQ(waiting.state.ended, plain.state.ended);
-  EXPECT_EQ(waiting.state.code, plain.state.code);
+  const auto plain = run_with_input(&client, "plain", {"sh", "-c", GetParam()});
+  expect_same_end(waiting, plain);
   EXPECT_EQ(waiting.error.empty(), plain.error.empty()) << waiting.error << plain.error;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Lines, WaitingShellTest,
-    testing::Values("echo hi", "exit 3", "false", "echo $0 $#", "cat", "read a; echo \"$a\"; cat",
-                    "if then", "echo 'unterminated", "exec echo replaced",
-                    "cat <<END\nhere $0\nEND", "(sleep 100 >/dev/null 2>&1 &) ; echo now",
-                    "echo \"$GREETING\"", "pwd; echo $PWD", "env | grep -v ^_= | sort",
-                    "kill -9 $$", "no-such-command-at-all", "ls /proc/$$/fd | sort -n | head -n 3",
-                    "ls /proc/self/fd | wc -l", "umask", "ulimit -n", "set -e; false; echo no",
-                    "set -u; echo $NOPE; echo no", "trap 'echo bye' EXIT; exit 4", "return 5",
-                    "echo a; echo b >&2; exit 6", "id; id -G", "x=1\necho $x\n\n# comment\n",
-                    "f() { echo $1; }; f 'a  b'", "", "   ", "echo $?",
-                    "cd /; pwd; echo $OLDPWD | wc -w", "sh -c 'exit 7'", "echo \\\\ '\\n' \"\\$x\"",
-                    "exec 3>&1; echo three >&3", "kill -TERM $$; echo no", "echo $PPID",
-                    "cat /proc/$$/stat | cut -d' ' -f5 | grep -c ."));
+const auto kLines = testing::Values(
+    "echo hi", "exit 3", "false", "echo $0 $#", "cat", "read a; echo \"$a\"; cat", "if then",
+    "echo 'unterminated", "exec echo replaced", "cat <<END\nhere $0\nEND",
+    "(sleep 100 >/dev/null 2>&1 &) ; echo now", "echo \"$GREETING\"", "pwd; echo $PWD",
+    "env | grep -v ^_= | sort", "kill -9 $$", "no-such-command-at-all",
+    "ls /proc/$$/fd | sort -n | head -n 3", "ls /proc/self/fd | wc -l", "umask", "ulimit -n",
+    "set -e; false; echo no", "set -u; echo $NOPE; echo no", "trap 'echo bye' EXIT; exit 4",
+    "return 5", "echo a; echo b >&2; exit 6", "id; id -G", "x=1\necho $x\n\n# comment\n",
+    "f() { echo $1; }; f 'a  b'", "", "   ", "echo $?", "cd /; pwd; echo $OLDPWD | wc -w",
+    "sh -c 'exit 7'", "echo \\\\ '\\n' \"\\$x\"", "exec 3>&1; echo three >&3",
+    "kill -TERM $$; echo no", "echo $PPID", "cat /proc/$$/stat | cut -d' ' -f5 | grep -c .");
+INSTANTIATE_TEST_SUITE_P(Lines, WaitingShellTest, kLines);
+
+class WaitingLoginShellTest : public testing::TestWithParam<const char*> {
+ protected:
+  // Before the first job, the shell that waits; behind it, a new one.
+  Outcome run(const std::string& line) {
+    return run_with_input(&client_, "run" + std::to_string(++runs_),
+                          {"/bin/bash", "-l", "-c", line}, {"OF_JOB=j"});
+  }
+  void claim(std::vector<std::string> environment) {
+    ASSERT_EQ(client_.call(Op::kPing).header.status, Status::kDone);
+    ASSERT_EQ(client_.claim("worker", "h", std::move(environment)).header.status, Status::kDone);
+  }
+
+  CellUnderTest cell_{0, "export COLOR=${COLOR:-blue} FROM_PROFILE=$HOME\nmine() { echo mine; }\n"};
+  CellClient client_{cell_.socket_path()};
+  int runs_ = 0;
+};
+
+TEST_P(WaitingLoginShellTest, BehavesLikeANewOne) {
+  claim({"GREETING=it's me"});
+  const Outcome waiting = run(GetParam());
+  const Outcome plain = run(GetParam());
+  expect_same_end(waiting, plain);
+  if (plain.error.find("syntax") == std::string::npos &&
+      plain.error.find("EOF") == std::string::npos)
+    EXPECT_EQ(waiting.error, plain.error);
+  else
+    EXPECT_FALSE(waiting.error.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Lines, WaitingLoginShellTest, kLines);
+INSTANTIATE_TEST_SUITE_P(LinesForBash, WaitingLoginShellTest,
+                         testing::Values("mine; echo $FROM_PROFILE $OF_JOB", "shopt login_shell",
+                                         "echo $- $SHLVL ${BASH_SOURCE[@]}", "echo $LINENO\nnope\n",
+                                         "set | grep -c _pons", "declare -F", "compgen -e | sort"));
+
+using LoginShellTest = WaitingLoginShellTest;
+
+TEST_F(LoginShellTest, VariableThatAProfileDecidesAboutIsTheProfilesToDecide) {
+  claim({"COLOR=red"});
+  const Outcome waiting = run("echo $COLOR; pwd");
+  EXPECT_EQ(waiting.output, "red\n" + cell_.home() + "\n");
+  EXPECT_EQ(waiting.output, run("echo $COLOR; pwd").output);
+}
+
+TEST_F(LoginShellTest, ProfileThatAJobHasChangedIsReadAgain) {
+  claim({});
+  client_.run_line("change", "rm -f .profile; echo 'echo changed' > .profile");
+  EXPECT_EQ(run("echo line").output, "changed\nline\n");
+}
+
+TEST_F(LoginShellTest, OtherDefaultsOfASandboxMeanANewShell) {
+  claim({"PATH=/bin"});
+  EXPECT_EQ(run("echo $PATH").output, run("echo $PATH").output);
+}
 
 }  // namespace
 }  // namespace pons::cell

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "cell.h"
 
 namespace {
@@ -10,6 +12,8 @@ static_assert(__is_trivially_constructible(pons::cell::Cell));
 
 }  // namespace
 
-int main() {
-  return cell.run(kListener);
+int main(int argc, char** argv) {
+  using pons::cell::ShellKind;
+  const bool login = argc > 1 && strcmp(argv[1], "login") == 0;
+  return cell.run(kListener, login ? ShellKind::kLogin : ShellKind::kPlain);
 }

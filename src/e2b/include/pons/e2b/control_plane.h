@@ -77,7 +77,13 @@ class ControlPlane {
                                               sandbox::Milliseconds timeout);
   // The name by which the warden knows the template that the caller means.
   Task<Result<std::string>> resolve_template(const Caller& caller, std::string_view wanted);
-  Task<Result<bool>> has_template(std::string name);
+  Task<Result<void>> learn_templates();
+  bool has_template(std::string_view name) const;
+
+  // Makes it and writes it down at the same time: both have to wait for others.
+  Task<Result<sandbox::SandboxInfo>> make_recorded(const Caller& caller,
+                                                   sandbox::CreateRequest create);
+  Task<> record_end(Caller caller, std::string id);
 
   linux::Loop& loop_;
   sandbox::Provider& provider_;
@@ -92,6 +98,7 @@ class ControlPlane {
     std::uint64_t cpu_usec = 0;
   };
   std::map<std::string, Usage> last_usage_;
+  linux::TaskGroup tasks_;  // last: its tasks use all of the above
 };
 
 }  // namespace pons::e2b

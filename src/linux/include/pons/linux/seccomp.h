@@ -31,8 +31,9 @@ struct SyscallRule {
 // mean other calls there.
 class SeccompFilter {
  public:
-  // Only what is listed passes. `other_errno` names calls refused with another errno: programs go
-  // on without clone3 or openat2 when they see ENOSYS, and give up when they see EPERM.
+  // Only what is listed passes. `other_errno` names calls refused with another errno, all of them
+  // or those that no condition lets pass: programs go on without clone3 when they see ENOSYS, and
+  // give up when they see EPERM.
   static Result<SeccompFilter> allow_list(
       std::span<const SyscallRule> rules, int refused_errno = EPERM,
       std::span<const std::pair<int, int>> other_errno = {} /* {number, errno} */);

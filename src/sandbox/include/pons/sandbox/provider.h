@@ -79,6 +79,7 @@ struct CreateRequest {
   std::map<std::string, std::string> labels;  // kept, and given back
   Limits limits;
   NetworkRequest network;
+  bool login_shell = false;  // its first command is likely `/bin/bash -l -c LINE`, as any user's
   bool must_be_new = false;  // kConflict when the id is there already
   bool ephemeral = false;    // does not outlive the process of the provider that made it
 };
@@ -199,6 +200,8 @@ class JobStream {
   // Nothing after the JobInfo. The deadline passing is kTimeout and loses nothing.
   virtual Task<Result<std::optional<JobEvent>>> next(
       std::chrono::steady_clock::time_point deadline) = 0;
+  // True when another event is here already.
+  virtual bool has_next() const { return false; }
 };
 
 enum class FileKind : std::uint8_t { kOther, kFile, kDirectory, kLink };

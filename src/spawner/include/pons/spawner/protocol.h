@@ -78,7 +78,8 @@ inline constexpr std::uint64_t kDiskImageBytesMax = 1ULL << 40;
 enum CreateFlags : std::uint32_t {
   kAllowSudo = 1U << 0,
   kAllowNestedUserNamespaces = 1U << 1,
-  kDiskUpper = 1U << 2,  // what it writes lies on disk and not in memory
+  kDiskUpper = 1U << 2,   // what it writes lies on disk and not in memory
+  kLoginShell = 1U << 3,  // the shell that waits in it has read a login's profiles
 };
 
 // The file system of a sandbox: `upper` is writable and new, below it `layers` and then the
