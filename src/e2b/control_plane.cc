@@ -23,6 +23,8 @@ using sandbox::State;
 constexpr Milliseconds kTimeoutDefault = std::chrono::seconds(300);    // of today's SDKs
 constexpr Milliseconds kTimeoutDefaultOld = std::chrono::seconds(15);  // of those before them
 
+constexpr const char* kHostname = "e2b.local";  // stands in the /etc/hosts of templates
+
 Error not_found(std::string_view id) {
   return make_error(ErrorCode::kNotFound, "find sandbox",
                     fmt::format("Sandbox \"{}\" doesn't exist or you don't have access to it", id));
@@ -110,6 +112,7 @@ Task<Result<http::Response>> ControlPlane::create(Request request) {
   CO_TRY(const Json body, co_await request.read_json());
   CO_TRY(auto wanted, read_new_sandbox(body, request.old ? kTimeoutDefaultOld : kTimeoutDefault));
   sandbox::CreateRequest create{.id = make_sandbox_id(), .environment = wanted.environment};
+  create.hostname = kHostname;
   create.login_shell = true;  // as the SDK starts every command
   CO_TRY(create.template_name, co_await resolve_template(request.caller, wanted.template_id));
   create.environment.insert({{"E2B_SANDBOX", "true"},
@@ -242,6 +245,7 @@ Task<Result<SandboxInfo>> ControlPlane::fork_one(const Caller& caller, const San
                                                  Milliseconds timeout) {
   sandbox::CreateRequest create{.id = make_sandbox_id(),
                                 .template_name = from.template_name,
+                                .hostname = kHostname,
                                 .labels = from.labels,
                                 .limits = from.limits};
   create.limits.lifetime_max = timeout;

@@ -99,7 +99,7 @@ constexpr const char* kFinish =
     "sed -i 's#://[^/@ ]*@#://#g' \"$file\"; done; "
     "rm -f \"$1\"/etc/hostname \"$1\"/etc/resolv.conf; "
     "echo 'nameserver 127.0.0.1' >\"$1\"/etc/resolv.conf; "
-    "printf '127.0.0.1\\tlocalhost\\n::1\\tlocalhost ip6-localhost\\n' >\"$1\"/etc/hosts; "
+    "printf '127.0.0.1\\tlocalhost\\n127.0.1.1\\te2b.local\\n::1\\tlocalhost ip6-localhost\\n' >\"$1\"/etc/hosts; "
     "chroot \"$1\" useradd --create-home --uid 1000 --user-group --shell /bin/bash user; "
     "if [ -d \"$1\"/etc/sudoers.d ]; then "
     "printf 'user ALL=(ALL) NOPASSWD:ALL\\n' >\"$1\"/etc/sudoers.d/user; "
