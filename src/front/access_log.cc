@@ -20,18 +20,19 @@ void write_line(std::int64_t wall_ms, std::string_view message,
   relay_log_line(std::string_view(line).substr(0, line.size() - 1));
 }
 
-std::int64_t wall_clock_ms() {
+}  // namespace
+
+std::int64_t AccessLog::wall_clock_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-}  // namespace
-
-AccessLog::AccessLog(std::string_view which)
+AccessLog::AccessLog(std::string_view which, std::int64_t (*clock)())
     : which_(which == "none"     ? Which::kNone
              : which == "failed" ? Which::kFailed
-                                 : Which::kAll) {}
+                                 : Which::kAll),
+      clock_(clock) {}
 
 bool AccessLog::has_room(std::int64_t second) {
   if (std::exchange(second_, second) != second) lines_ = 0;
@@ -44,7 +45,7 @@ void AccessLog::write(const LoggedRequest& request) {
   const bool wanted = which_ == Which::kAll ? failed || !is_for_health(request.path)
                                             : which_ == Which::kFailed && failed;
   if (!wanted || !log_enabled(LogLevel::kInfo)) return;
-  const std::int64_t now = wall_clock_ms();
+  const std::int64_t now = clock_();
   if (!has_room(now / 1000)) {
     ++left_out_;
     return;

@@ -25,19 +25,22 @@ struct LoggedRequest {
 // places that log; what is over its own, which the supervisor's reader keeps up with, is counted.
 class AccessLog {
  public:
-  explicit AccessLog(std::string_view which);  // "none", "failed", "all"
+  // `which`: "none", "failed", "all". `clock`: milliseconds since 1970.
+  explicit AccessLog(std::string_view which, std::int64_t (*clock)() = wall_clock_ms);
 
   void write(const LoggedRequest& request);
   // What was no request at all. `reason` holds nothing that a client sent.
   void write_refusal(int status, std::string_view reason);
 
   static constexpr std::uint32_t kLinesPerSecond = 1'000;
+  static std::int64_t wall_clock_ms();
 
  private:
   enum class Which : std::uint8_t { kNone, kFailed, kAll };
   bool has_room(std::int64_t second);
 
   Which which_;
+  std::int64_t (*clock_)();
   std::int64_t second_ = 0;
   std::uint32_t lines_ = 0;
   std::uint64_t left_out_ = 0;
