@@ -28,10 +28,11 @@ class RoleLineTest : public ::testing::Test {
   }
 
   http::Connector connect_directly() {
-    return [this](TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {
-      CO_TRY(auto socket, roles::dial(channel_.first.get()));
-      co_return http::create_plain_transport(*loop_, std::move(socket));
-    };
+    return [this](TimePoint) { return connect(); };
+  }
+  Task<Result<std::unique_ptr<http::Transport>>> connect() {
+    CO_TRY(auto socket, roles::dial(channel_.first.get()));
+    co_return http::create_plain_transport(*loop_, std::move(socket));
   }
 
   Task<> answer(http::Exchange& exchange) {
