@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   add_up(app, common, exit_code);
   add_down(app, common, exit_code);
+  add_reload(app, common, exit_code);
   add_status(app, common, exit_code);
   add_doctor(app, common, exit_code);
   add_config(app, common, exit_code);

@@ -73,8 +73,8 @@ TEST_F(CliTest, CompletionKnowsEveryCommandAndOption) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const Outcome script = run_pons({"completion", shell});
     EXPECT_EQ(script.exit_code, 0);
-    for (const char* command :
-         {"up", "down", "status", "doctor", "config", "vault", "audit", "version", "completion"}) {
+    for (const char* command : {"up", "down", "reload", "status", "doctor", "config", "vault",
+                                "audit", "version", "completion"}) {
       EXPECT_THAT(help, HasSubstr(std::string("\n  ") + command + " "));
       EXPECT_THAT(script.out, HasSubstr(std::string(" ") + command)) << shell;
     }
@@ -147,7 +147,7 @@ TEST_F(CliTest, AMistypedCommandGetsASuggestionAndTheCodeForWrongUsage) {
 }
 
 TEST_F(CliTest, WithoutARunningPonsTheAdviceIsToStartOne) {
-  for (const char* command : {"status", "down"}) {
+  for (const char* command : {"status", "down", "reload"}) {
     const Outcome outcome = run_pons({command, "--state-dir", scratch_ + "/none"});
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("not running"), HasSubstr("pons up")));

@@ -59,6 +59,7 @@ CLI::App* add_state_command(CLI::App& group, Common& common, int& exit_code, con
 // Each registers one command and, when it was chosen, sets `exit_code` by running it.
 void add_up(CLI::App& app, Common& common, int& exit_code);
 void add_down(CLI::App& app, Common& common, int& exit_code);
+void add_reload(CLI::App& app, Common& common, int& exit_code);
 void add_status(CLI::App& app, Common& common, int& exit_code);
 void add_doctor(CLI::App& app, Common& common, int& exit_code);
 void add_config(CLI::App& app, Common& common, int& exit_code);

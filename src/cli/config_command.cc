@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "help.h"
+#include "terminal.h"
 
 namespace pons::cli {
 
@@ -12,6 +13,11 @@ namespace {
 int run_check(const Common& common) {
   const auto loaded = load_config(common);
   if (!loaded) {
+    if (common.json) fmt::print("{{\"valid\":false}}\n");
+    return 1;
+  }
+  if (const auto checked = config::check_exposure(loaded->config); !checked) {
+    print_error(checked.error().message);
     if (common.json) fmt::print("{{\"valid\":false}}\n");
     return 1;
   }

@@ -15,8 +15,8 @@ void print_status(const Json& status) {
   fmt::print("Pons {} (pid {}), up {}, {}\n", printable(status.value("version", "")),
              status.value("pid", 0), human_duration(status.value("uptime_ms", 0ULL)),
              status.value("ready", false) ? "ready" : "not ready yet");
-  fmt::print("listening on {}, state in {}\n\n", printable(status.value("listen", "")),
-             printable(status.value("state_dir", "")));
+  fmt::print("listening on {}{}, state in {}\n\n", status.value("tls", false) ? "https://" : "",
+             printable(status.value("listen", "")), printable(status.value("state_dir", "")));
   std::vector<std::vector<Cell>> rows = {{{"ROLE", Tone::kDim},
                                           {"STATE", Tone::kDim},
                                           {"PID", Tone::kDim},

@@ -17,6 +17,10 @@ namespace {
 int run_up(const Common& common) {
   const auto loaded = load_config(common);
   if (!loaded) return 1;
+  if (const auto checked = config::check_exposure(loaded->config); !checked) {
+    print_error(checked.error().message);
+    return 1;
+  }
   LogSettings log = default_log_settings();
   log.level = loaded->config.log.level;
   log.process = "supervisor";

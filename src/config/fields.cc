@@ -15,6 +15,10 @@ constexpr TextRule kListenRule = {
 constexpr TextRule kStateDirRule = {
     .what = "an absolute path", .example = "/var/lib/pons", .pattern = "^/+[^/]"};
 
+constexpr TextRule kFileRule = {.what = "an absolute path",
+                                .example = "/etc/letsencrypt/live/pons.example.com/fullchain.pem",
+                                .pattern = "^$|^/+[^/]"};
+
 constexpr TextRule kHostRule = {
     .what = "a lower-case host name",
     .example = "api.github.com",
@@ -43,7 +47,32 @@ const Table& log_table() {
              "Lines less severe than this are not written."),
       choice("format", &S::format, {"auto", "human", "json"},
              "How a line looks; auto is human text on a terminal and JSON anywhere else."),
+      choice("requests", &S::requests, {"none", "failed", "all"},
+             "Which requests to the public listener get a line, at level info: never with a key, a "
+             "token, a header or a query."),
   }};
+  return kTable;
+}
+
+const Table& tls_table() {
+  using S = TlsConfig;
+  static const Table kTable{
+      {
+          text("certificate", &S::certificate, kFileRule, parse_file_path,
+               "A PEM file with the certificate of the public listener and those between it and "
+               "its authority.",
+               {.default_text = "none: plain HTTP"}),
+          text("key", &S::key, kFileRule, parse_file_path,
+               "A PEM file with the private key of that certificate, without a passphrase.",
+               {.default_text = "none: plain HTTP"}),
+          integer("check_seconds", &S::check_seconds, {1, 86'400},
+                  "Seconds between two looks at both files; what has been renewed is used from "
+                  "then on, without losing a connection."),
+      },
+      {
+          rule<S>("key", "must be given together with certificate",
+                  [](const S& s) { return s.certificate.empty() == s.key.empty(); }),
+      }};
   return kTable;
 }
 
@@ -144,6 +173,11 @@ const Table& config_table() {
       text("listen", &S::listen, kListenRule, parse_listen_address,
            "Where the public HTTP listener accepts connections; IPv6 goes in brackets, and port 0 "
            "takes any free one."),
+      section("tls", &S::tls, tls_table(), "HTTPS on the public listener."),
+      choice("plain_http", &S::plain_http, {"loopback", "anywhere"},
+             "Where the public listener may speak HTTP without TLS; any other address than a "
+             "loopback one is refused unless this is anywhere, which is meant for a proxy of your "
+             "own that ends TLS."),
       text("domain", &S::domain, kDomainRule, parse_domain,
            "What stands behind PORT-ID in the names of sandboxes' ports; its wildcard record leads "
            "to the public listener.",

@@ -56,7 +56,9 @@ TEST(Config, EveryFieldReachesItsMember) {
   const Config config = loaded(R"(
 listen: "[::1]:0"
 state_dir: /srv//pons/
-log: {level: debug, format: json}
+log: {level: debug, format: json, requests: failed}
+tls: {certificate: /a//c.pem, key: /a/k.pem, check_seconds: 9}
+plain_http: anywhere
 limits:
   header_bytes: 2048
   header_count: 11
@@ -82,9 +84,11 @@ credentials:
                             .config;
   const Config expected{
       .listen = {"::1", 0},
+      .tls = {"/a/c.pem", "/a/k.pem", 9},
+      .plain_http = PlainHttpRule::kAnywhere,
       .domain = "sbx.example:8443",
       .state_dir = "/srv/pons",
-      .log = {LogLevel::kDebug, LogFormatChoice::kJson},
+      .log = {LogLevel::kDebug, LogFormatChoice::kJson, LoggedRequests::kFailed},
       .limits = {2048, 11, 4096, 12, 13, 14, 15},
       .supervisor = {16, 17, 18, 19, 20},
       .confinement = {LandlockRule::kBestEffort},
@@ -104,6 +108,27 @@ TEST(Config, EveryWordMeansItsEnumerator) {
   EXPECT_EQ(loaded("harness: native").config.harness, Harness::kNative);
   EXPECT_EQ(loaded("harness: codex").config.harness, Harness::kCodex);
   EXPECT_EQ(loaded("harness: pi").config.harness, Harness::kPi);
+}
+
+TEST(Config, CertificateAndKeyComeTogether) {
+  EXPECT_THAT(first_error("tls: {key: /k}"), HasSubstr("tls.key must be given together"));
+  EXPECT_THAT(first_error("tls: {certificate: /c}"), HasSubstr("tls.key must be given together"));
+  EXPECT_THAT(first_error("tls: {certificate: c, key: /k}"), HasSubstr("start the path with /"));
+  EXPECT_FALSE(loaded("").config.tls.is_set());
+}
+
+TEST(Config, PlainHttpStaysOnLoopbackUnlessTheWordIsThere) {
+  const auto is_allowed = [](const char* yaml) {
+    return check_exposure(loaded(yaml).config).has_value();
+  };
+  EXPECT_TRUE(is_allowed(""));
+  EXPECT_TRUE(is_allowed("listen: 127.9.9.9:1"));
+  EXPECT_TRUE(is_allowed("listen: '[::1]:1'"));
+  for (const char* yaml : {"listen: 0.0.0.0:1", "listen: 10.0.0.1:1", "listen: '[::]:1'",
+                           "listen: '[::ffff:127.0.0.1]:1'", "listen: 128.0.0.1:1"})
+    EXPECT_FALSE(is_allowed(yaml)) << yaml;
+  EXPECT_TRUE(is_allowed("{listen: 0.0.0.0:1, plain_http: anywhere}"));
+  EXPECT_TRUE(is_allowed("{listen: 0.0.0.0:1, tls: {certificate: /c, key: /k}}"));
 }
 
 TEST(Config, HarnessSnippetLoadsAsItStandsWithAWarning) {

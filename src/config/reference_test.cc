@@ -118,7 +118,7 @@ TEST(Reference, EveryFieldHasASentenceAndStandsInTheReference) {
     EXPECT_THAT(reference, HasSubstr("| `" + std::string(field.key) + "` |"));
     EXPECT_THAT(reference, HasSubstr(std::string(field.doc)));
   });
-  EXPECT_EQ(fields, 34);
+  EXPECT_EQ(fields, 40);
 }
 
 TEST(Reference, DefaultsAsAFileLoadToTheDefaults) {
@@ -195,7 +195,7 @@ TEST(ConfigJson, ShowsEffectiveValues) {
   ASSERT_TRUE(result);
   const Json json = config_to_json(result->config);
   EXPECT_EQ(json["listen"], "[::1]:1");
-  EXPECT_EQ(json["log"], (Json{{"level", "warn"}, {"format", "auto"}}));
+  EXPECT_EQ(json["log"], (Json{{"level", "warn"}, {"format", "auto"}, {"requests", "all"}}));
   EXPECT_EQ(json["limits"]["header_bytes"], 16384);
   EXPECT_EQ(json["credentials"], (Json{{"A", {{"allowed_host", "a.b"}}}}));
   EXPECT_EQ(json["harness"], "native");

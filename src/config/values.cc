@@ -53,6 +53,21 @@ std::string ListenAddress::text() const {
                                : fmt::format("{}:{}", address, port);
 }
 
+static bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+Result<void> check_exposure(const Config& config) {
+  if (config.tls.is_set() || config.plain_http == PlainHttpRule::kAnywhere ||
+      is_loopback(config.listen.address))
+    return {};
+  return make_error(ErrorCode::kDenied, "check configuration",
+                    fmt::format("keys and tokens would cross the network in the clear: listen is "
+                                "{} and there is no TLS; set tls.certificate and tls.key, or, "
+                                "behind a proxy of your own, plain_http: anywhere",
+                                config.listen.text()));
+}
+
 Parsed<ListenAddress> parse_listen_address(const std::string& text) {
   const auto colon = text.rfind(':');
   if (colon == std::string::npos)
@@ -85,6 +100,10 @@ Parsed<std::string> parse_state_dir(const std::string& text) {
   }
   if (path.empty()) return std::unexpected("name a directory below /");
   return path;
+}
+
+Parsed<std::string> parse_file_path(const std::string& text) {
+  return text.empty() ? text : parse_state_dir(text);
 }
 
 Parsed<std::string> parse_host_name(const std::string& text) {

@@ -21,6 +21,9 @@ Parsed<ListenAddress> parse_listen_address(const std::string& text);
 // An absolute path below "/", without "." and ".." parts; slashes come out single, none at the end.
 Parsed<std::string> parse_state_dir(const std::string& text);
 
+// Such a path to a file; empty is none.
+Parsed<std::string> parse_file_path(const std::string& text);
+
 // One lower-case DNS name with at least one dot: no scheme, port, address or wildcard.
 Parsed<std::string> parse_host_name(const std::string& text);
 

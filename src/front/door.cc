@@ -1,12 +1,15 @@
 #include "door.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "door_certificate.h"
 #include "pons/base/check.h"
 #include "pons/base/json.h"
+#include "pons/base/secret.h"
 #include "pons/base/text.h"
 #include "pons/base/version.h"
-#include "pons/roles/channel.h"
+#include "pons/http/error_status.h"
 #include "recorded_exchange.h"
 
 namespace pons::front {
@@ -22,6 +25,8 @@ std::uint64_t number(const roles::RoleStart& start, const char* name) {
   CHECK(parsed.has_value());
   return *parsed;
 }
+
+constexpr const char* kPublic = "public";
 
 // Files stream into sandboxes and are limited by their disks.
 constexpr std::uint64_t kBodyBytesMax = 1ULL << 40;
@@ -41,12 +46,17 @@ http::ServerLimits public_limits(const roles::RoleStart& start) {
   return limits;
 }
 
-http::Connector connector_to(supervisor::RoleRuntime& runtime, Role role) {
-  return [&runtime, channel = runtime.channel_to(role)](
-             TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {
-    CO_TRY(auto socket, roles::dial(channel));
-    co_return http::create_plain_transport(runtime.loop(), std::move(socket));
-  };
+// Of those that the warden serves to one role, streams get all but some.
+constexpr std::size_t kStreamsMax = supervisor::kConnectionsPerRole - 512;
+constexpr std::size_t kQuestionsMax = supervisor::kConnectionsPerRole - 64;
+
+// Requests that may last long leave an eighth of the connections to others.
+std::size_t share_for_sandboxes(std::size_t connections) {
+  return std::max<std::size_t>(1, connections - (connections + 7) / 8);
+}
+
+http::Response refuse_for_now(std::string_view message) {
+  return http::error_response(429, "limit", message);
 }
 
 Task<> answer_health(http::Exchange& exchange) {
@@ -62,29 +72,70 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
       keys_(runtime.loop(), runtime.start().values.at("admin_token_sha256")),
       behind_(runtime.loop(), keys_, runtime.client_to(Role::kBrain),
               runtime.client_to(Role::kEgress)),
-      sandboxes_(runtime.loop(), connector_to(runtime, Role::kWarden)),
+      log_(runtime.start().values.at("log_requests")),
+      warden_(runtime.loop(), "warden", runtime.channel_to(Role::kWarden),
+              runtime.client_to(Role::kWarden)),
+      sandboxes_(runtime.loop(), warden_.connector(kQuestionsMax)),
+      streams_(runtime.loop(), warden_.connector(kStreamsMax)),
+      for_sandboxes_max_(share_for_sandboxes(number(runtime.start(), "connections"))),
       directory_(sandboxes_),
       control_(runtime.loop(), sandboxes_, directory_, behind_,
                {.domain = runtime.start().values.at("domain")}),
-      data_(runtime.loop(), sandboxes_, directory_,
-            {.domain = runtime.start().values.at("domain")}),
+      data_(runtime.loop(), streams_, directory_, {.domain = runtime.start().values.at("domain")}),
       own_(make_own_routes()),
       server_(runtime.loop(), public_limits(runtime.start()),
               [this](http::Exchange& exchange) { return handle(exchange); }) {
+  server_.set_refuser([this](int status, std::string_view reason) {
+    log_.write_refusal(status, reason);
+    return http::error_response(status, "invalid_request", reason);
+  });
   runtime_.drain_at_end(server_);
+  runtime_.add_routes({{"PUT", "/tls", [this](http::Exchange& e, const http::PathValues&) {
+                          return replace_certificate(e);
+                        }}});
+  runtime_.loop().spawn(warden_.watch());
   runtime_.loop().spawn(keys_.follow(runtime.client_to(Role::kBrain)));
 }
 
 Result<void> PublicDoor::open() {
-  return server_.listen(runtime_.take_descriptor("public"), "public");
+  auto tls = TRY(take_certificate());
+  return server_.listen(runtime_.take_descriptor("public"), kPublic, std::move(tls));
+}
+
+// Null: plain HTTP.
+Result<std::shared_ptr<http::TlsContext>> PublicDoor::take_certificate() {
+  if (!runtime_.start().descriptors.contains("tls")) return nullptr;
+  const linux::UniqueFd file = runtime_.take_descriptor("tls");
+  std::string document = TRY(linux::read_all(file.get(), kDoorCertificateBytesMax));
+  auto context = read_door_certificate(document, OutOfDate::kWarned);
+  wipe(document.data(), document.size());
+  return context;
+}
+
+// From the supervisor. A door that was opened plain stays so.
+Task<> PublicDoor::replace_certificate(http::Exchange& exchange) {
+  if (supervisor::refuse_unless_operator(exchange)) co_return;
+  auto document = co_await exchange.read_whole_body(kDoorCertificateBytesMax);
+  if (!document) {
+    exchange.respond(http::error_response(document.error()));
+    co_return;
+  }
+  auto context = read_door_certificate(*document, OutOfDate::kRefused);
+  wipe(document->data(), document->size());
+  if (!context) {
+    exchange.respond(http::error_response(context.error()));
+    co_return;
+  }
+  server_.replace_tls(kPublic, std::move(*context));
+  exchange.respond({.body = "{}\n"});
 }
 
 // Whose request it is, is settled by the sandbox it names, then by its path.
 Task<> PublicDoor::handle(http::Exchange& exchange) {
-  RecordedExchange recorded(exchange);
+  RecordedExchange recorded(exchange, log_);
   const http::RequestHead& request = recorded.request();
   if (data_.is_for_sandbox(request)) {
-    co_await data_.handle(recorded);
+    co_await handle_for_sandbox(recorded);
   } else if (request.content_length > body_bytes_max_) {
     recorded.respond(
         http::error_response(413, "limit", "the body is larger than this server takes"));
@@ -92,8 +143,22 @@ Task<> PublicDoor::handle(http::Exchange& exchange) {
              request.path().starts_with("/x/")) {
     co_await own_(recorded);
   } else {
+    if (const auto caller = keys_.identify(request)) recorded.set_key(caller->key);
     co_await control_.handle(recorded);
   }
+}
+
+Task<> PublicDoor::handle_for_sandbox(RecordedExchange& exchange) {
+  if (for_sandboxes_ >= for_sandboxes_max_) {
+    exchange.respond(refuse_for_now("too many requests to sandboxes are open; try again"));
+    co_return;
+  }
+  struct Counted {
+    std::size_t& count;
+    explicit Counted(std::size_t& c) : count(++c) {}
+    ~Counted() { --count; }
+  } const counted(for_sandboxes_);
+  co_await data_.handle(exchange);
 }
 
 http::Handler PublicDoor::make_own_routes() {

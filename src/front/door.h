@@ -2,15 +2,19 @@
 
 #include <string>
 
+#include "access_log.h"
 #include "keys.h"
 #include "pons/e2b/control_plane.h"
 #include "pons/e2b/data_plane.h"
 #include "pons/http/server.h"
 #include "pons/sandbox/remote.h"
 #include "pons/supervisor/role_runtime.h"
+#include "role_line.h"
 #include "roles_behind.h"
 
 namespace pons::front {
+
+class RecordedExchange;
 
 // The public listener and everything that is answered there.
 class PublicDoor {
@@ -24,12 +28,20 @@ class PublicDoor {
   http::Handler make_own_routes();
   Task<> answer_status(http::Exchange& exchange);
   Task<bool> is_well(roles::Role role);
+  Task<> handle_for_sandbox(RecordedExchange& exchange);
+  Result<std::shared_ptr<http::TlsContext>> take_certificate();
+  Task<> replace_certificate(http::Exchange& exchange);
 
   supervisor::RoleRuntime& runtime_;
   std::uint64_t body_bytes_max_;  // of what does not go into a sandbox
   Keys keys_;
   RolesBehind behind_;
-  sandbox::RemoteProvider sandboxes_;
+  AccessLog log_;
+  RoleLine warden_;
+  sandbox::RemoteProvider sandboxes_;  // short questions; always get through
+  sandbox::RemoteProvider streams_;    // what clients do in sandboxes, as long as they like
+  std::size_t for_sandboxes_max_;
+  std::size_t for_sandboxes_ = 0;  // requests under way
   e2b::Directory directory_;
   e2b::ControlPlane control_;
   e2b::DataPlane data_;

@@ -4,7 +4,6 @@
 #include <ranges>
 
 #include "pons/base/id.h"
-#include "pons/base/log.h"
 #include "pons/base/text.h"
 
 namespace pons::front {
@@ -13,6 +12,8 @@ namespace {
 
 constexpr std::size_t kPathBytesMax = 256;
 constexpr int kSwitched = 101;
+constexpr int kTooMany = 429;
+constexpr int kUnavailable = 503;
 
 // Words of an API, and not what somebody put in their place: that may be a secret.
 bool is_word(std::string_view segment) {
@@ -30,27 +31,35 @@ std::string for_the_log(std::string_view path) {
   return shown;
 }
 
+bool has_field(const http::Response& response, std::string_view name) {
+  return std::ranges::any_of(
+      response.fields, [&](const auto& field) { return equal_ignoring_case(field.first, name); });
+}
+
 }  // namespace
 
-RecordedExchange::RecordedExchange(http::Exchange& exchange)
+RecordedExchange::RecordedExchange(http::Exchange& exchange, AccessLog& log)
     : exchange_(exchange),
-      id_("req_" + random_text(20)),
-      method_(exchange.request().method),
-      path_(for_the_log(exchange.request().path())),
+      log_(log),
+      line_{.id = "req_" + random_text(20),
+            .key = "-",
+            .from = exchange.peer().address,
+            .method = std::string(exchange.request().method),
+            .path = for_the_log(exchange.request().path())},
       begun_(std::chrono::steady_clock::now()) {}
 
 RecordedExchange::~RecordedExchange() {
-  const auto took = std::chrono::steady_clock::now() - begun_;
-  LOG_DEBUG("request", {"id", id_}, {"key", key_}, {"from", exchange_.peer().address},
-            {"method", method_}, {"path", path_}, {"status", status_}, {"bytes", bytes_},
-            {"cut", cut_},
-            {"us", std::chrono::duration_cast<std::chrono::microseconds>(took).count()});
+  line_.took = std::chrono::steady_clock::now() - begun_;
+  log_.write(line_);
 }
 
 http::Response RecordedExchange::named(http::Response response) {
-  status_ = response.status;
-  bytes_ += response.body.size();
-  response.fields.emplace_back("X-Request-Id", id_);
+  line_.status = response.status;
+  line_.bytes += response.body.size();
+  response.fields.emplace_back("X-Request-Id", line_.id);
+  if ((response.status == kTooMany || response.status == kUnavailable) &&
+      !has_field(response, "Retry-After"))
+    response.fields.emplace_back("Retry-After", "1");
   return response;
 }
 
@@ -63,23 +72,23 @@ Task<Result<void>> RecordedExchange::start(http::Response head) {
 }
 
 Task<Result<void>> RecordedExchange::write(std::string_view bytes) {
-  bytes_ += bytes.size();
+  line_.bytes += bytes.size();
   return exchange_.write(bytes);
 }
 
 Task<Result<void>> RecordedExchange::finish(std::string_view last) {
-  bytes_ += last.size();
+  line_.bytes += last.size();
   return exchange_.finish(last);
 }
 
 void RecordedExchange::abort() {
-  cut_ = true;
+  line_.cut = true;
   exchange_.abort();
 }
 
 Task<Result<std::unique_ptr<http::WebSocket>>> RecordedExchange::accept_websocket(
     http::WebSocketLimits limits, std::string subprotocol) {
-  status_ = kSwitched;
+  line_.status = kSwitched;
   return exchange_.accept_websocket(limits, std::move(subprotocol));
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "access_log.h"
 #include "pons/base/clock.h"
 #include "pons/http/exchange.h"
 
@@ -9,16 +10,15 @@ namespace pons::front {
 
 // An exchange of the public door: its answer carries an id, and when it is over, one line of log
 // says who asked for what and how it ended. The line has no query, no header, and of the
-// path only its words: secrets stand there.
+// path only its words: secrets stand there. Who is refused for a while is told when to come again.
 class RecordedExchange final : public http::Exchange {
  public:
-  explicit RecordedExchange(http::Exchange& exchange);
+  RecordedExchange(http::Exchange& exchange, AccessLog& log);
   RecordedExchange(const RecordedExchange&) = delete;
   RecordedExchange& operator=(const RecordedExchange&) = delete;
   ~RecordedExchange() override;
 
-  const std::string& id() const { return id_; }
-  void set_key(std::string key) { key_ = std::move(key); }
+  void set_key(std::string key) { line_.key = std::move(key); }
 
   const http::RequestHead& request() const override { return exchange_.request(); }
   const http::Peer& peer() const override { return exchange_.peer(); }
@@ -43,13 +43,9 @@ class RecordedExchange final : public http::Exchange {
   http::Response named(http::Response response);
 
   http::Exchange& exchange_;
-  std::string id_;
-  std::string key_ = "-";
-  std::string method_, path_;  // the request's own text may be gone at the end
+  AccessLog& log_;
+  LoggedRequest line_;  // the request's own text may be gone at the end
   TimePoint begun_;
-  int status_ = 0;
-  std::uint64_t bytes_ = 0;
-  bool cut_ = false;
 };
 
 }  // namespace pons::front

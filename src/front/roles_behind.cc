@@ -14,7 +14,11 @@ namespace {
 constexpr std::size_t kAnswerBytesMax = 64 * 1024;
 
 Task<Result<Json>> ask(http::Client& role, const char* step, http::ClientRequest request) {
-  CO_TRY(auto response, co_await role.send(std::move(request)));
+  auto sent = co_await role.send(std::move(request));
+  // To a client it is all the same why it has to come again.
+  if (!sent && sent.error().code == ErrorCode::kTimeout)
+    co_return make_error(ErrorCode::kUnavailable, step, sent.error().describe());
+  CO_TRY(auto response, std::move(sent));
   CO_TRY(const auto body, co_await response.read_whole_body(kAnswerBytesMax));
   if (response.status() != 200) co_return http::error_of(step, response.status(), body);
   co_return parse_json(body);

@@ -47,13 +47,20 @@ Result<void> Server::listen(linux::UniqueFd listener, std::string role,
                             std::shared_ptr<TlsContext> tls) {
   TRY_VOID(linux::set_nonblocking(listener.get()));
   auto watch = TRY(linux::Watch::create(loop_, listener.get()));
-  listeners_.spawn(
-      accept_from(std::move(listener), std::move(watch), std::move(role), std::move(tls)));
+  if (tls != nullptr) {
+    replace_tls(role, std::move(tls));
+  } else if (tls_.contains(role)) {
+    return make_error(ErrorCode::kConflict, "listen", role + " is greeted with TLS already");
+  }
+  listeners_.spawn(accept_from(std::move(listener), std::move(watch), std::move(role)));
   return {};
 }
 
-Task<> Server::accept_from(linux::UniqueFd listener, linux::Watch watch, std::string role,
-                           std::shared_ptr<TlsContext> tls) {
+void Server::replace_tls(const std::string& role, std::shared_ptr<TlsContext> tls) {
+  tls_[role] = std::move(tls);
+}
+
+Task<> Server::accept_from(linux::UniqueFd listener, linux::Watch watch, std::string role) {
   for (;;) {
     if (connections_.size() >= limits_.connections) {
       // Nobody is evicted for a client that does not exist.
@@ -68,7 +75,9 @@ Task<> Server::accept_from(linux::UniqueFd listener, linux::Watch watch, std::st
     linux::UniqueFd socket(accept4(listener.get(), reinterpret_cast<sockaddr*>(&address), &size,
                                    SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
-      connections_.spawn(greet(std::move(socket), {role, numeric_address(address)}, tls));
+      const auto tls = tls_.find(role);
+      connections_.spawn(greet(std::move(socket), {role, numeric_address(address)},
+                               tls == tls_.end() ? nullptr : tls->second));
     } else if (errno == EAGAIN) {
       co_await watch.readable(kNever);
     } else if (errno != ECONNABORTED && errno != EINTR) {
@@ -80,10 +89,25 @@ Task<> Server::accept_from(linux::UniqueFd listener, linux::Watch watch, std::st
 
 Task<> Server::wait_for_room() {
   while (connections_.size() >= limits_.connections) {
-    if (!idle_.empty()) idle_.front()->close_if_idle();
     room_.reset();
-    co_await room_.wait(kNever);
+    const TimePoint look_again = make_room();
+    co_await room_.wait(look_again);
   }
+}
+
+// A handshake is slow when it takes longer than any honest client far away: such clients must not
+// push out those that wait between two requests. Returns when another one will have become slow.
+TimePoint Server::make_room() {
+  static constexpr Duration kSlowGreeting = std::chrono::seconds(2);
+  const auto slow_from = [](const Greeting& greeting) { return greeting.begun + kSlowGreeting; };
+  if (!greetings_.empty() && slow_from(greetings_.front()) <= loop_.now()) {
+    shutdown(greetings_.front().fd, SHUT_RDWR);
+  } else if (!idle_.empty()) {
+    idle_.front()->close_if_idle();
+  } else if (!greetings_.empty()) {
+    return slow_from(greetings_.front());
+  }
+  return kNever;
 }
 
 Result<void> Server::serve(linux::UniqueFd socket, Peer peer) {
@@ -110,9 +134,19 @@ Task<> Server::run_counted(std::unique_ptr<Transport> transport, Peer peer) {
 }
 
 Task<> Server::greet(linux::UniqueFd socket, Peer peer, std::shared_ptr<TlsContext> tls) {
-  auto transport = tls == nullptr ? create_plain_transport(loop_, std::move(socket))
-                                  : co_await accept_tls(loop_, std::move(socket), tls,
-                                                        loop_.now() + limits_.header_time);
+  Result<std::unique_ptr<Transport>> transport = nullptr;
+  if (tls == nullptr) {
+    transport = create_plain_transport(loop_, std::move(socket));
+  } else {
+    struct Noted {
+      std::list<Greeting>& all;
+      std::list<Greeting>::iterator place;
+      ~Noted() { all.erase(place); }
+    } const noted{greetings_,
+                  greetings_.insert(greetings_.end(), {.fd = socket.get(), .begun = loop_.now()})};
+    transport = co_await accept_tls(loop_, std::move(socket), std::move(tls),
+                                    loop_.now() + limits_.header_time);
+  }
   if (transport) {
     co_await run(std::move(*transport), std::move(peer));
   } else {

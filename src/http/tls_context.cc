@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <ctime>
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -137,6 +138,20 @@ Result<std::shared_ptr<TlsContext>> TlsContext::create_server(const std::string&
   return context;
 }
 
+Result<std::shared_ptr<TlsContext>> TlsContext::create_server(const TlsIdentity& identity) {
+  auto context = TRY(adopt(create_context(TLS_server_method())));
+  const auto chain = identity.chain();
+  bool used = SSL_CTX_use_certificate(context->native(), chain.front()) == 1 &&
+              SSL_CTX_use_PrivateKey(context->native(), identity.key()) == 1;
+  for (X509* certificate : chain.subspan(1))
+    used = used && SSL_CTX_add1_chain_cert(context->native(), certificate) == 1;
+  if (!used) return tls_error("use TLS identity");
+  // A cache would let clients decide how much memory it takes.
+  SSL_CTX_set_session_cache_mode(context->native(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_alpn_select_cb(context->native(), select_protocol, nullptr);
+  return context;
+}
+
 Result<std::shared_ptr<TlsContext>> TlsContext::create_server() {
   auto context = TRY(adopt(create_context(TLS_server_method())));
   SSL_CTX_set_session_cache_mode(context->native(), SSL_SESS_CACHE_OFF);
@@ -162,6 +177,18 @@ Result<std::shared_ptr<TlsContext>> TlsContext::create_client(const TlsTrust& tr
                                  SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
   SSL_CTX_sess_set_new_cb(context->native(), take_session);
   return context;
+}
+
+static Result<std::int64_t> unix_seconds(const ASN1_TIME* time) {
+  std::tm parts{};
+  if (time == nullptr || ASN1_TIME_to_tm(time, &parts) != 1)
+    return tls_error("read TLS certificate", "its validity");
+  return timegm(&parts);
+}
+
+Result<TlsIdentity::Validity> TlsIdentity::validity() const {
+  return Validity{.begins_unix = TRY(unix_seconds(X509_get0_notBefore(chain_.front()))),
+                  .ends_unix = TRY(unix_seconds(X509_get0_notAfter(chain_.front())))};
 }
 
 TlsIdentity::~TlsIdentity() {

@@ -348,6 +348,61 @@ TEST_F(TlsTest, LiveConnectionsKeepTheContextTheyBeganWith) {
   EXPECT_STREQ(name, "renewed");
 }
 
+std::string common_name(RawTls& raw) {
+  const UniqueCertificate shown(SSL_get1_peer_certificate(raw.ssl()));
+  char name[64] = "";
+  X509_NAME_get_text_by_NID(X509_get_subject_name(shown.get()), NID_commonName, name, sizeof name);
+  return name;
+}
+
+std::shared_ptr<TlsContext> server_from_memory(const std::string& name) {
+  const auto read = [&](const char* ending) {
+    return *linux::read_file(authority().dir.file(name + ending), 64 * 1024);
+  };
+  const auto identity = TlsIdentity::from_pem(read(".crt"), read(".key"));
+  EXPECT_TRUE(identity.has_value());
+  const auto now = std::time(nullptr);
+  const auto validity = (*identity)->validity();
+  EXPECT_TRUE(validity && validity->begins_unix < now);
+  EXPECT_EQ(name != "expired", validity->ends_unix > now);
+  return *TlsContext::create_server(**identity);
+}
+
+TEST_F(TlsTest, ReplacedContextGreetsNewConnectionsWhileLiveOnesGoOn) {
+  serve(echo, {}, server_from_memory("server"));
+  RawTls live = RawTls::client(dial());
+  ASSERT_TRUE(live.connect());
+  thread_.call([&] { server_->replace_tls("public", server_from_memory("renewed")); });
+  RawTls renewed = RawTls::client(dial());
+  ASSERT_TRUE(renewed.connect());
+  for (RawTls* raw : {&live, &renewed}) {
+    raw->send(kGet);
+    EXPECT_TRUE(raw->read_until("\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  }
+  EXPECT_EQ(common_name(live), "pons.test");
+  EXPECT_EQ(common_name(renewed), "renewed");
+  EXPECT_EQ(thread_.call([] { return server_from_memory("expired") != nullptr; }), true);
+}
+
+TEST_F(TlsTest, PlainListenerCannotShareARoleWithASecureOne) {
+  serve(echo, {}, authority().server());
+  const auto plain = thread_.call(
+      [&] { return server_->listen(std::move(*linux::listen_tcp("127.0.0.1", 0)), "public"); });
+  EXPECT_FALSE(plain);
+}
+
+TEST_F(TlsTest, HandshakesThatTakeTooLongMakeRoomForOthers) {
+  serve(echo, {.connections = 2, .header_time = std::chrono::hours(1)}, authority().server());
+  TextPeer silent = dial();
+  TextPeer slow = dial();
+  slow.send("\x16\x03\x01\x02");
+  ASSERT_TRUE(eventually_has_connections(2));
+  const auto answer = ask("pons.test");
+  ASSERT_TRUE(answer.has_value()) << answer.error().describe();
+  EXPECT_EQ(*answer, "hello");
+  EXPECT_EQ(silent.read_to_end(), "");
+}
+
 TEST_F(TlsTest, FilesThatDoNotFitAreRefusedByName) {
   const TempDir& dir = authority().dir;
   const auto missing = TlsContext::create_server(dir.file("none.crt"), dir.file("server.key"));

@@ -34,7 +34,7 @@ std::array<Profile, kRoleCount> make_profiles() {
   return {{
       {.role = kFront,
        .name = "front",
-       .purpose = "parses the public internet; holds no secret",
+       .purpose = "parses the public internet; holds no secret but its TLS key",
        .may_dial = {kBrain, kGateway, kEgress, kWarden},
        .network = Network::kEmptyNamespace,  // it serves a listener it was given and can open
                                              // nothing itself

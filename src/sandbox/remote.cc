@@ -21,6 +21,7 @@ namespace {
 
 constexpr const char* kStep = "ask for sandbox";
 constexpr std::size_t kAnswerBytesMax = 64 * 1024 * 1024;
+constexpr std::size_t kHeadBytesMax = 8 * 1024;  // a buffer of this size for every stream
 constexpr std::size_t kErrorBytesMax = 64 * 1024;
 // A cold template may have to be unpacked before a create answers.
 constexpr Duration kFirstByteTime = std::chrono::minutes(5);
@@ -76,7 +77,8 @@ struct Upload {
 
 RemoteProvider::RemoteProvider(linux::Loop& loop, http::Connector connector, std::string host)
     : loop_(loop),
-      client_(loop, std::move(connector), std::move(host), {.first_byte_time = kFirstByteTime}),
+      client_(loop, std::move(connector), std::move(host),
+              {.head = {.bytes = kHeadBytesMax}, .first_byte_time = kFirstByteTime}),
       dialled_(loop) {}
 
 // ---- asking

@@ -19,7 +19,7 @@ namespace {
 using linux::Wait;
 
 // A role that lived this long after it got ready did not die of its start: it is restarted at once.
-constexpr std::size_t kLogBytesPerSecond = 256 * 1024;
+constexpr std::size_t kLogBytesPerSecond = 512 * 1024;
 constexpr Duration kStableTime = std::chrono::seconds(10);
 
 Duration milliseconds(std::uint64_t count) {

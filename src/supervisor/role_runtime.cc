@@ -24,8 +24,8 @@ constexpr std::string_view kOperator = "operator";
 // Conversation between our own processes: short and local.
 http::ServerLimits control_limits(std::uint64_t body_bytes) {
   return {.body_bytes = body_bytes,
-          .connections = 4096,
-          .connections_per_role = 1024,  // one for every job that is followed
+          .connections = 4 * kConnectionsPerRole,
+          .connections_per_role = kConnectionsPerRole,  // one for every job that is followed
           .idle_time = std::chrono::seconds(300)};
 }
 

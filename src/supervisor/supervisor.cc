@@ -16,10 +16,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "door_certificate.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/base/version.h"
+#include "pons/http/error_status.h"
 #include "pons/http/router.h"
 #include "pons/http/server.h"
 #include "pons/linux/capabilities.h"
@@ -72,11 +74,15 @@ class Supervisor {
   bool all_ready() const;
   Task<> answer_status(http::Exchange& exchange);
   Task<> answer_down(http::Exchange& exchange);
+  Task<> answer_reload(http::Exchange& exchange);
+  Task<> reload_quietly();
+  void ask_to_stop(int times);
 
   const config::Config& config_;
   const std::map<std::string, std::string>& for_egress_;
   StateDir state_dir_;
   Secret token_;
+  bool on_terminal_ = isatty(STDOUT_FILENO) == 1 || isatty(STDERR_FILENO) == 1;
   TimePoint started_ = TimePoint(std::chrono::steady_clock::now());
   linux::UniqueFd executable_;
   linux::UniqueFd public_listener_;
@@ -86,6 +92,7 @@ class Supervisor {
   std::optional<linux::SignalFd> signals_;
   std::unique_ptr<linux::Loop> loop_;
   std::unique_ptr<http::Server> control_;
+  std::optional<DoorCertificate> certificate_;
   std::vector<std::unique_ptr<RoleProcess>> roles_;
   std::optional<std::string> failure_;
   std::optional<linux::Event> stop_asked_;
@@ -100,6 +107,18 @@ Result<config::ListenAddress> bound_address(const linux::UniqueFd& listener,
   // sin_port and sin6_port stand at the same place.
   asked.port = ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port);
   return asked;
+}
+
+std::string log_requests(config::LoggedRequests which) {
+  switch (which) {
+    case config::LoggedRequests::kNone:
+      return "none";
+    case config::LoggedRequests::kFailed:
+      return "failed";
+    case config::LoggedRequests::kAll:
+      break;
+  }
+  return "all";
 }
 
 // A Pons that was killed leaves its socket files, and its roles live on for the moment that the
@@ -133,6 +152,7 @@ class FormerPons {
 
 Result<std::unique_ptr<Supervisor>> Supervisor::create(
     const config::Config& config, const std::map<std::string, std::string>& for_egress) {
+  TRY_VOID(config::check_exposure(config));
   TRY_VOID(linux::raise_descriptor_limit());
   TRY_VOID(linux::disable_core_dumps());
   TRY_VOID(linux::set_undumpable());
@@ -143,9 +163,14 @@ Result<std::unique_ptr<Supervisor>> Supervisor::create(
       new Supervisor(config, for_egress, std::move(state_dir), std::move(token)));
   // Kept open: roles are restarted from the same binary even when its file has been replaced.
   self->executable_ = TRY(linux::open_file("/proc/self/exe", O_RDONLY));
-  self->signals_.emplace(TRY(linux::SignalFd::create({SIGTERM, SIGINT})));
+  self->signals_.emplace(TRY(linux::SignalFd::create({SIGTERM, SIGINT, SIGHUP})));
   self->loop_ = TRY(linux::Loop::create());
   self->stop_asked_.emplace(*self->loop_);
+  if (config.tls.is_set()) {
+    self->certificate_.emplace(*self->loop_, config.tls,
+                               control_socket_path(self->state_dir_.path(), "front"));
+    TRY_VOID(self->certificate_->read_files());
+  }
   TRY_VOID(self->open_sockets());
   if (geteuid() == 0) TRY_VOID(linux::keep_only_capabilities(roles::supervisor_capabilities()));
   for (const roles::Profile& profile : roles::profiles())
@@ -184,6 +209,7 @@ Result<void> Supervisor::open_control(linux::UniqueFd listener) {
   control_ = std::make_unique<http::Server>(
       *loop_, http::ServerLimits{.body_bytes = 4096, .connections = 64},
       http::route({{"GET", "/status", bind(&Supervisor::answer_status)},
+                   {"POST", "/reload", bind(&Supervisor::answer_reload)},
                    {"POST", "/down", bind(&Supervisor::answer_down)}}));
   return control_->listen(std::move(listener), "operator");
 }
@@ -213,8 +239,10 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
   }
   if (role == Role::kFront) {
     start.descriptors.emplace("public", TRY(linux::duplicate(public_listener_.get())));
+    if (certificate_) start.descriptors.emplace("tls", TRY(certificate_->for_front()));
     start.values = {{"admin_token_sha256", sha256_hex(token_.reveal())},
                     {"domain", config_.domain},
+                    {"log_requests", log_requests(config_.log.requests)},
                     {"header_bytes", fmt::format("{}", config_.limits.header_bytes)},
                     {"header_count", fmt::format("{}", config_.limits.header_count)},
                     {"body_bytes", fmt::format("{}", config_.limits.body_bytes)},
@@ -255,6 +283,7 @@ Task<> Supervisor::live() {
   work.spawn(stop_on_signal());
   work.spawn(announce_when_ready());
   work.spawn(start_roles(work));
+  if (certificate_) work.spawn(certificate_->follow());
   co_await stop_asked_->wait(kNever);
   co_await stop_all();
   loop_->stop();
@@ -286,18 +315,25 @@ Task<> Supervisor::announce_when_ready() {
 Task<> Supervisor::stop_on_signal() {
   auto watch = linux::Watch::create(*loop_, signals_->fd());
   CHECK(watch.has_value());
-  for (int received = 0;;) {
-    if (signals_->take()) {
-      ++received;
-      stop_asked_->set();
-      // Whoever asks twice does not want to wait for the drain. The spawner drains nothing, but
-      // without its own end sandboxes would be left behind.
-      for (auto& role : roles_)
-        if (received > 2 || (received == 2 && role->role() != Role::kSpawner)) role->end_now();
-      continue;
+  linux::TaskGroup reloads(*loop_);
+  for (int times = 0;;) {
+    const auto number = signals_->take();
+    if (!number) {
+      co_await watch->readable(kNever);
+    } else if (*number == SIGHUP && !on_terminal_) {
+      reloads.spawn(reload_quietly());
+    } else {
+      ask_to_stop(++times);  // also for a terminal that is gone: it ends what was started there
     }
-    co_await watch->readable(kNever);
   }
+}
+
+void Supervisor::ask_to_stop(int times) {
+  stop_asked_->set();
+  // Whoever asks twice does not want to wait for the drain. The spawner drains nothing, but
+  // without its own end sandboxes would be left behind.
+  for (auto& role : roles_)
+    if (times > 2 || (times == 2 && role->role() != Role::kSpawner)) role->end_now();
 }
 
 // The door first, so that nothing new comes in; then whoever the others lean on last.
@@ -336,12 +372,13 @@ void Supervisor::print_banner() {
   const std::string token_path = state_dir_.admin_token_path();
   const std::string address = listening_on_.text();
   fmt::print("Pons {} is ready after {} ms\n\n", version(), took.count());
-  fmt::print("  listening on   http://{}\n", address);
+  const std::string url = fmt::format("{}://{}", certificate_ ? "https" : "http", address);
+  fmt::print("  listening on   {}\n", url);
   // On a terminal the operator may want to copy it; in a log it has no business.
   if (isatty(STDOUT_FILENO) == 1) fmt::print("  admin token    {}\n", token_.reveal());
   fmt::print("  token file     {} (mode 0600)\n", token_path);
-  fmt::print("  try            curl -H \"Authorization: Bearer $(cat {})\" http://{}/x/status\n",
-             token_path, address);
+  fmt::print("  try            curl -H \"Authorization: Bearer $(cat {})\" {}/x/status\n",
+             token_path, url);
   fmt::print("  stop           Ctrl-C, or pons down\n\n");
   std::fflush(stdout);
 }
@@ -374,10 +411,32 @@ Task<> Supervisor::answer_status(http::Exchange& exchange) {
                                        {"uptime_ms", milliseconds_since(started_)},
                                        {"rss_bytes", linux::resident_bytes(getpid()).value_or(0)},
                                        {"listen", listening_on_.text()},
+                                       {"tls", certificate_.has_value()},
                                        {"state_dir", state_dir_.path()},
                                        {"roles", std::move(list)}}) +
                             "\n"});
   co_return;
+}
+
+// Of everything that is set, the certificate alone can be read again.
+Task<> Supervisor::answer_reload(http::Exchange& exchange) {
+  const auto answer = [&](std::string_view certificate) {
+    exchange.respond({.body = dump_json({{"certificate", certificate}}) + "\n"});
+  };
+  if (!certificate_) {
+    answer("none");
+    co_return;
+  }
+  const auto reloaded = co_await certificate_->reload();
+  if (!reloaded) {
+    exchange.respond(http::error_response(reloaded.error()));
+  } else {
+    answer(*reloaded == DoorCertificate::Outcome::kReplaced ? "replaced" : "unchanged");
+  }
+}
+
+Task<> Supervisor::reload_quietly() {
+  if (certificate_) (void)co_await certificate_->reload();  // which says how it went
 }
 
 Task<> Supervisor::answer_down(http::Exchange& exchange) {

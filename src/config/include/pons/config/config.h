@@ -32,11 +32,27 @@ struct ListenAddress {
 // kAuto is human text on a terminal and JSON anywhere else.
 enum class LogFormatChoice : std::uint8_t { kAuto, kHuman, kJson };
 
+// Which requests to the public listener get a line of log.
+enum class LoggedRequests : std::uint8_t { kNone, kFailed, kAll };
+
 struct LogConfig {
   LogLevel level = LogLevel::kInfo;
   LogFormatChoice format = LogFormatChoice::kAuto;
+  LoggedRequests requests = LoggedRequests::kAll;
   bool operator==(const LogConfig&) const = default;
 };
+
+// TLS of the public listener: PEM files, both or none.
+struct TlsConfig {
+  std::string certificate;  // the whole chain; absolute path
+  std::string key;
+  std::uint32_t check_seconds = 60;  // how often the files are looked at for a renewal
+  bool is_set() const { return !certificate.empty(); }
+  bool operator==(const TlsConfig&) const = default;
+};
+
+// kAnywhere is the word that allows the public listener to be plain on the network.
+enum class PlainHttpRule : std::uint8_t { kLoopback, kAnywhere };
 
 // What clients of the public listener may use.
 struct LimitsConfig {
@@ -92,6 +108,8 @@ std::string default_state_dir();
 
 struct Config {
   ListenAddress listen;
+  TlsConfig tls;
+  PlainHttpRule plain_http = PlainHttpRule::kLoopback;
   std::string domain;                           // of sandboxes' ports; empty: none
   std::string state_dir = default_state_dir();  // absolute, no trailing slash
   LogConfig log;
@@ -104,6 +122,10 @@ struct Config {
   std::map<std::string, CredentialConfig> credentials;
   bool operator==(const Config&) const = default;
 };
+
+// The error when keys and tokens would cross a network in the clear and nothing in the
+// configuration allows it.
+Result<void> check_exposure(const Config& config);
 
 // One thing to say about one place of the file. Line and column count from 1, columns in bytes;
 // both are 0 when the file could not be read at all.

@@ -35,7 +35,8 @@ using Handler = std::function<Task<>(Exchange&)>;
 using Refuser = std::function<Response(int status, std::string_view reason)>;
 
 // Serves connections on one loop. At the connection limit, the connection that has been idle
-// longest makes room; when none is idle, new ones wait in the listener's backlog.
+// longest makes room, after TLS handshakes that take too long; when there is neither, new ones wait
+// in the listener's backlog.
 class Server {
  public:
   Server(linux::Loop& loop, ServerLimits limits, Handler handler);
@@ -48,6 +49,8 @@ class Server {
   // Accepts from a listening socket, TCP or Unix. `tls` null: plain.
   Result<void> listen(linux::UniqueFd listener, std::string role,
                       std::shared_ptr<TlsContext> tls = nullptr);
+  // From now on the listeners of that role greet with this. Connections keep what they began with.
+  void replace_tls(const std::string& role, std::shared_ptr<TlsContext> tls);
   // Serves one connected socket that came in by another way.
   Result<void> serve(linux::UniqueFd socket, Peer peer);
   // The same for a transport, until the connection is over or the task is cancelled.
@@ -63,12 +66,12 @@ class Server {
 
  private:
   friend class Http1Connection;
-  Task<> accept_from(linux::UniqueFd listener, linux::Watch watch, std::string role,
-                     std::shared_ptr<TlsContext> tls);
+  Task<> accept_from(linux::UniqueFd listener, linux::Watch watch, std::string role);
   Task<> greet(linux::UniqueFd socket, Peer peer, std::shared_ptr<TlsContext> tls);
   Task<> run(std::unique_ptr<Transport> transport, Peer peer);
   Task<> run_counted(std::unique_ptr<Transport> transport, Peer peer);
   Task<> wait_for_room();
+  TimePoint make_room();
   std::string_view date_field();
 
   linux::Loop& loop_;
@@ -76,8 +79,14 @@ class Server {
   Handler handler_;
   Refuser refuser_;
   bool draining_ = false;
-  std::map<std::string, std::size_t> served_roles_;  // open connections that serve() took
-  std::list<Http1Connection*> idle_;                 // longest first
+  std::map<std::string, std::size_t> served_roles_;         // open connections that serve() took
+  std::list<Http1Connection*> idle_;                        // longest first
+  std::map<std::string, std::shared_ptr<TlsContext>> tls_;  // of listeners, by role
+  struct Greeting {
+    int fd;
+    TimePoint begun;
+  };
+  std::list<Greeting> greetings_;  // TLS handshakes under way, longest first
   std::vector<std::unique_ptr<char[]>> spare_buffers_;
   std::string date_;
   TimePoint date_until_{};

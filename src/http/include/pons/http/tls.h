@@ -19,6 +19,8 @@ struct evp_pkey_st;
 
 namespace pons::http {
 
+class TlsIdentity;
+
 // Whom a client believes. A chain that holds a certificate with the key of one of `forbidden` is
 // refused, whoever else vouches for it: that is how a proxy never mistakes itself for the origin.
 struct TlsTrust {
@@ -33,6 +35,8 @@ class TlsContext {
   // PEM files; the certificate file holds the whole chain. Key and certificate must fit each other.
   static Result<std::shared_ptr<TlsContext>> create_server(const std::string& certificate_file,
                                                            const std::string& key_file);
+  // From memory, for a process that opens no files. Sessions are resumed by tickets only.
+  static Result<std::shared_ptr<TlsContext>> create_server(const TlsIdentity& identity);
   // Has no certificate: each connection brings its identity. Nothing is remembered from one
   // connection to the next, so no client can resume what another one began.
   static Result<std::shared_ptr<TlsContext>> create_server();
@@ -66,6 +70,12 @@ class TlsIdentity {
   TlsIdentity(const TlsIdentity&) = delete;
   TlsIdentity& operator=(const TlsIdentity&) = delete;
   ~TlsIdentity();
+  // Of the first certificate, in seconds since 1970: it is valid from then until then.
+  struct Validity {
+    std::int64_t begins_unix = 0;
+    std::int64_t ends_unix = 0;
+  };
+  Result<Validity> validity() const;
   std::span<x509_st* const> chain() const { return chain_; }
   evp_pkey_st* key() const { return key_; }
 

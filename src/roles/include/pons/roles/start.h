@@ -17,8 +17,8 @@ namespace pons::roles {
 // environment.
 //
 // Descriptors by name: "keeper" (line to the supervisor), "control" (the role's own listening
-// socket), "public" (front's listener), "dial:ROLE" (to call that role), "from:ROLE" (calls from
-// that role).
+// socket), "public" and "tls" (front's listener and certificate), "dial:ROLE" (to call that role),
+// "from:ROLE" (calls from that role).
 struct RoleStart {
   Role role = Role::kFront;
   ConfinementContext confinement;

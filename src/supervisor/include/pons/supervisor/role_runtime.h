@@ -18,6 +18,9 @@
 
 namespace pons::supervisor {
 
+// A role serves so many connections to each of the others at the same time.
+inline constexpr std::size_t kConnectionsPerRole = 4'096;
+
 // What every role that speaks HTTP runs on: confinement, one loop, the control socket, connections
 // from other roles, clients to them, readiness and draining.
 class RoleRuntime {

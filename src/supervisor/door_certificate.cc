@@ -1,0 +1,115 @@
+#include "door_certificate.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "pons/base/json.h"
+#include "pons/base/log.h"
+#include "pons/base/text.h"
+#include "pons/http/error_status.h"
+
+namespace pons::supervisor {
+
+namespace {
+
+constexpr std::size_t kAnswerBytesMax = 64 * 1024;
+constexpr http::ClientLimits kFrontLimits{.first_byte_time = std::chrono::seconds(5)};
+
+}  // namespace
+
+DoorCertificate::DoorCertificate(linux::Loop& loop, const config::TlsConfig& files,
+                                 std::string front_socket)
+    : loop_(loop),
+      files_(files),
+      front_(loop, http::unix_connector(loop, std::move(front_socket)), "front", kFrontLimits) {}
+
+Result<Secret> DoorCertificate::read() const {
+  const std::string certificate = TRY(config::read_substituted_file(files_.certificate));
+  std::string key = TRY(config::read_substituted_file(files_.key));
+  // Text that is no UTF-8 is no PEM, and JSON could not carry it.
+  if (!is_valid_utf8(certificate) || !is_valid_utf8(key)) {
+    wipe(key.data(), key.size());
+    return make_error(ErrorCode::kInvalid, "read TLS files",
+                      fmt::format("{} and {} must be PEM text", files_.certificate, files_.key));
+  }
+  Json document = {{"certificate", certificate}, {"key", key}};
+  wipe(key.data(), key.size());
+  Secret text(dump_json(document));
+  auto& copy = document["key"].get_ref<std::string&>();
+  wipe(copy.data(), copy.size());
+  return text;
+}
+
+Result<void> DoorCertificate::read_files() {
+  in_use_ = TRY(read());
+  seen_hash_ = sha256_hex(in_use_.reveal());
+  return {};
+}
+
+Result<linux::UniqueFd> DoorCertificate::for_front() const {
+  linux::UniqueFd file(memfd_create("pons-tls", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file) return os_error("pass the TLS key on");
+  TRY_VOID(linux::write_all(file.get(), in_use_.reveal()));
+  if (lseek(file.get(), 0, SEEK_SET) != 0) return os_error("pass the TLS key on");
+  constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+  if (fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) return os_error("pass the TLS key on");
+  return file;
+}
+
+Task<Result<void>> DoorCertificate::offer(const Secret& document) {
+  http::ClientRequest request{.method = "PUT", .target = "/tls"};
+  request.body = document.reveal();
+  CO_TRY(auto response, co_await front_.send(std::move(request)));
+  CO_TRY(const auto body, co_await response.read_whole_body(kAnswerBytesMax));
+  if (response.status() != 200)
+    co_return http::error_of("use new certificate", response.status(), body);
+  co_return {};
+}
+
+Task<Result<DoorCertificate::Outcome>> DoorCertificate::reload() {
+  auto document = read();
+  Result<void> taken;
+  if (!document) {
+    taken = document.error();
+  } else {
+    seen_hash_ = sha256_hex(document->reveal());
+    if (equal_constant_time(document->reveal(), in_use_.reveal())) co_return Outcome::kUnchanged;
+    taken = co_await offer(*document);
+  }
+  if (!taken) {
+    LOG_ERROR("the new certificate is not used; the one before it stays",
+              {"certificate", files_.certificate}, {"error", taken.error()});
+    co_return taken.error();
+  }
+  in_use_ = std::move(*document);
+  LOG_INFO("a new certificate is in use", {"certificate", files_.certificate});
+  co_return Outcome::kReplaced;
+}
+
+// A file that is gone is a change, told once.
+bool DoorCertificate::has_changed() {
+  const auto document = read();
+  std::string hash = document ? sha256_hex(document->reveal()) : document.error().describe();
+  const bool changed = hash != seen_hash_;
+  seen_hash_ = std::move(hash);
+  return changed;
+}
+
+Task<> DoorCertificate::follow() {
+  // Whoever renews writes two files: a look between the two finds no pair.
+  constexpr Duration kSecondFile = std::chrono::milliseconds(500);
+  for (;;) {
+    co_await loop_.sleep_for(std::chrono::seconds(files_.check_seconds));
+    if (!has_changed()) continue;
+    co_await loop_.sleep_for(kSecondFile);
+    const auto reloaded = co_await reload();
+    // A front that is just being restarted is asked again at the next look.
+    if (!reloaded && reloaded.error().code == ErrorCode::kUnavailable) seen_hash_.clear();
+  }
+}
+
+}  // namespace pons::supervisor
