@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
+#include "policy_rule.h"
 #include "pons/base/id.h"
 
 namespace pons::egress {
@@ -115,6 +117,33 @@ Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vaul
   stubs_generation_ = vault.generation();
   stubs_policy_ = policy->generation();
   return stubs_;
+}
+
+Result<ProjectNeedles> AttachedSandbox::project_needles(const vault::ProjectSecrets* secrets) {
+  if (secrets == nullptr || policy->field_rules().empty()) return ProjectNeedles{};
+  if (project_generation_ == secrets->generation() && project_policy_ == policy->generation())
+    return project_needles_;
+  std::set<std::string> wanted;
+  for (const FieldRule& rule : policy->field_rules())
+    for (const FieldRule::Part& part : rule.parts)
+      if (part.is_secret) wanted.insert(part.text);
+  std::vector<vault::ProjectSecrets::Found> found;
+  std::vector<scan::Needle> needles;
+  std::vector<std::size_t> sizes;
+  for (const std::string& name : wanted) {
+    auto secret = secrets->find_named(policy->project(), name);
+    if (secret == nullptr || secret->value.size() < scan::kNeedleBytesMin) continue;
+    needles.push_back(
+        {.id = static_cast<std::uint32_t>(sizes.size()), .text = secret->value.reveal()});
+    sizes.push_back(secret->value.size());
+    found.push_back(std::move(secret));
+  }
+  project_needles_ = {};
+  if (!needles.empty()) project_needles_.set = TRY(scan::NeedleSet::create(needles));
+  project_needles_.sizes = std::make_shared<const std::vector<std::size_t>>(std::move(sizes));
+  project_generation_ = secrets->generation();
+  project_policy_ = policy->generation();
+  return project_needles_;
 }
 
 }  // namespace pons::egress
