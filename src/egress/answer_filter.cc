@@ -56,12 +56,11 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(Boundary& boundary,
     // A pack is checked as a whole by its reader: one that was rewritten is worth nothing.
     filter.rewritable_ = !head.find("content-type").value_or("").starts_with("application/x-git-");
     filter.replacements_ = [&boundary, &sandbox, vault_sets, rewritable = filter.rewritable_,
-                            own_sizes = judged.own_secrets.sizes,
-                            owners = boundary.secrets.owners()](
+                            own = judged.own_secrets.stand_ins, owners = boundary.secrets.owners()](
                                std::uint32_t set, std::uint32_t id) -> std::optional<std::string> {
       if (!rewritable) return std::nullopt;
       // A project's secret has no stub.
-      if (set >= vault_sets) return std::string(own_sizes->at(id), '*');
+      if (set >= vault_sets) return own->at(id);
       const VaultNeedles::Owner& owner = owners->at(id);
       return vault::resize_stub(sandbox.stub_for(boundary.vault, *owner.credential),
                                 owner.value_bytes);

@@ -13,6 +13,22 @@ namespace pons::egress {
 namespace {
 constexpr std::size_t kKnownStubsMax = 1024;
 
+// As a Scrubber wants it: as long, and with the same marks between letters and digits.
+std::string stand_in_for(std::string_view value) {
+  const auto filled = [value](char with) {
+    std::string text(value);
+    std::ranges::replace_if(
+        text,
+        [](char c) {
+          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        },
+        with);
+    return text;
+  };
+  std::string text = filled('x');
+  return text == value ? filled('y') : text;
+}
+
 std::uint32_t random_number() {
   std::uint32_t number = 0;
   random_bytes(&number, sizeof number);
@@ -129,18 +145,19 @@ Result<ProjectNeedles> AttachedSandbox::project_needles(const vault::ProjectSecr
       if (part.is_secret) wanted.insert(part.text);
   std::vector<vault::ProjectSecrets::Found> found;
   std::vector<scan::Needle> needles;
-  std::vector<std::size_t> sizes;
+  std::vector<std::string> stand_ins;
   for (const std::string& name : wanted) {
     auto secret = secrets->find_named(policy->project(), name);
     if (secret == nullptr || secret->value.size() < scan::kNeedleBytesMin) continue;
     needles.push_back(
-        {.id = static_cast<std::uint32_t>(sizes.size()), .text = secret->value.reveal()});
-    sizes.push_back(secret->value.size());
+        {.id = static_cast<std::uint32_t>(stand_ins.size()), .text = secret->value.reveal()});
+    stand_ins.push_back(stand_in_for(secret->value.reveal()));
     found.push_back(std::move(secret));
   }
   project_needles_ = {};
   if (!needles.empty()) project_needles_.set = TRY(scan::NeedleSet::create(needles));
-  project_needles_.sizes = std::make_shared<const std::vector<std::size_t>>(std::move(sizes));
+  project_needles_.stand_ins =
+      std::make_shared<const std::vector<std::string>>(std::move(stand_ins));
   project_generation_ = secrets->generation();
   project_policy_ = policy->generation();
   return project_needles_;

@@ -32,10 +32,10 @@ struct Grant {
   std::string stub;
 };
 
-// Secrets of a project, ready to be looked for; the size of each by the id of a Finding.
+// Secrets of a project, ready to be looked for; what stands in for each by the id of a Finding.
 struct ProjectNeedles {
   std::shared_ptr<const scan::NeedleSet> set;  // null: there are none
-  std::shared_ptr<const std::vector<std::size_t>> sizes;
+  std::shared_ptr<const std::vector<std::string>> stand_ins;
 };
 
 // A sandbox as egress knows it. Its identity is the two sockets: nothing that comes out of another

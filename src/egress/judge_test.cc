@@ -373,12 +373,11 @@ TEST_F(FieldRuleTest, ItsAnswersShowNoSecretOfTheProject) {
   head.fields = {{"X-Echo", echoed}};
   auto filter = AnswerFilter::open(*boundary_, *sandbox_, *judged, head);
   ASSERT_TRUE(filter);
-  EXPECT_EQ(filter->take_head().fields.front().second,
-            fmt::format("you sent {}", std::string(kOwn.size(), '*')));
+  EXPECT_EQ(filter->take_head().fields.front().second, "you sent xxx-xxxxxx-xx-xxx-xxxxxxx-xxxx");
   std::string out;
   EXPECT_TRUE(filter->feed("body " + std::string(kOwn), out));
   EXPECT_TRUE(filter->finish(out));
-  EXPECT_EQ(out, "body " + std::string(kOwn.size(), '*'));
+  EXPECT_EQ(out, "body xxx-xxxxxx-xx-xxx-xxxxxxx-xxxx");
   EXPECT_TRUE(filter->has_scrubbed());
 }
 
