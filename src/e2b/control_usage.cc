@@ -61,7 +61,7 @@ Task<Result<const std::deque<ControlPlane::Sample>*>> ControlPlane::measure(
   const auto passed_ms = std::max<std::int64_t>(1, sample.unix_ms - before.unix_ms);
   sample.cpu_pct =
       100.0 * static_cast<double>(cpu - cpu_before) / (1000.0 * static_cast<double>(passed_ms));
-  samples.push_back(std::move(sample));
+  samples.push_back(sample);
   if (samples.size() > kSamplesMax) samples.pop_front();
   co_return &samples;
 }

@@ -18,7 +18,8 @@ constexpr const char* kCold = "e2b.cold";
 
 std::string label(const sandbox::SandboxInfo& info, const char* name, std::string otherwise) {
   const auto found = info.labels.find(name);
-  return found == info.labels.end() ? std::move(otherwise) : found->second;
+  if (found != info.labels.end()) return found->second;
+  return otherwise;
 }
 
 Json object_of(const std::string& text) {
