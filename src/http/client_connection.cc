@@ -95,8 +95,7 @@ Task<Result<void>> ClientConnection::converse(ClientRequest request, std::string
   for (TimePoint deadline = kNever;;) {
     if (both.answered) co_return *both.answered;
     // A server that has closed its ear may have answered before.
-    if (both.sent && !*both.sent && both.sent->error().code != ErrorCode::kUnavailable)
-      co_return *both.sent;
+    if (is_hopeless()) co_return *both.sent;
     // However long the body takes: the server's time begins at its end.
     if (both.sent && deadline == kNever) deadline = loop_.now() + limits_.first_byte_time;
     both.news.reset();
@@ -105,11 +104,16 @@ Task<Result<void>> ClientConnection::converse(ClientRequest request, std::string
   }
 }
 
+bool ClientConnection::is_hopeless() const {
+  const auto& sent = conversation_->sent;
+  return sent && !*sent && (source_failed_ || sent->error().code != ErrorCode::kUnavailable);
+}
+
 Task<> ClientConnection::send_beside(std::string host) {
   Conversation& both = *conversation_;
   both.sent = co_await send(both.request, host);
   // Whoever reads the answer learns that the request has failed.
-  if (!*both.sent && both.answered) shutdown(transport_->fd(), SHUT_RDWR);
+  if (is_hopeless() && both.answered) shutdown(transport_->fd(), SHUT_RDWR);
   both.news.set();
 }
 
@@ -122,7 +126,10 @@ Task<> ClientConnection::read_head_beside(std::string method) {
 Task<Result<void>> ClientConnection::send_body(const ClientRequest& request) {
   const std::optional<std::uint64_t> bytes = request.body_bytes;
   for (std::uint64_t sent = 0;;) {
-    CO_TRY(const std::string_view piece, co_await request.body_source());
+    const auto next = co_await request.body_source();
+    source_failed_ = !next;
+    if (!next) co_return next.error();
+    const std::string_view piece = *next;
     sent += piece.size();
     if (bytes && (sent > *bytes || (piece.empty() && sent < *bytes)))
       co_return make_error(ErrorCode::kInvalid, "send request", "the body has another length");

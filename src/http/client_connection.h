@@ -44,6 +44,8 @@ class ClientConnection {
   Task<Result<void>> send_body(const ClientRequest& request);
   Task<Result<void>> send_end(const ClientRequest& request);
   Task<Result<void>> read_head(std::string method, TimePoint first_byte_deadline);
+  // The request cannot be completed, and not because the server stopped to listen.
+  bool is_hopeless() const;
   Task<> send_beside(std::string host);
   Task<> read_head_beside(std::string method);
   Task<Result<std::size_t>> fill(TimePoint deadline);
@@ -66,6 +68,7 @@ class ClientConnection {
   bool request_sent_ = false;
   bool answer_begun_ = false;
   bool reused_ = false;
+  bool source_failed_ = false;  // of the request's body
 
   // Of a conversation.
   struct Conversation {
