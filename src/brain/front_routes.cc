@@ -20,7 +20,7 @@ bool refuse_unless_front(http::Exchange& exchange) {
   return true;
 }
 
-std::string seen_generation(std::string_view query) {
+std::string after_of(std::string_view query) {
   constexpr std::string_view kName = "after=";
   for (const std::string_view pair : split(query, '&'))
     if (pair.starts_with(kName)) return std::string(pair.substr(kName.size()));
@@ -31,7 +31,7 @@ std::string seen_generation(std::string_view query) {
 Task<> answer_keys(KeyFeed& feed, http::Exchange& exchange) {
   if (refuse_unless_front(exchange)) co_return;
   if (!co_await exchange.start({})) co_return;
-  co_await feed.wait_for_news(seen_generation(exchange.request().query()), exchange,
+  co_await feed.wait_for_news(after_of(exchange.request().query()), exchange,
                               exchange.loop().now() + kNewsTime);
   (void)co_await exchange.finish(feed.body());
 }
@@ -56,12 +56,29 @@ Task<> answer_records(Memory& memory, http::Exchange& exchange) {
     exchange.respond(http::error_response(answer.error()));
 }
 
+Task<> answer_open_records(Memory& memory, http::Exchange& exchange) {
+  if (refuse_unless_front(exchange)) co_return;
+  const auto open = co_await memory.records.list_open(after_of(exchange.request().query()));
+  if (!open) {
+    exchange.respond(http::error_response(open.error()));
+    co_return;
+  }
+  Json list = Json::array();
+  for (const OpenSandbox& sandbox : *open)
+    list.push_back({{"id", sandbox.id}, {"project", sandbox.project_id}});
+  exchange.respond({.body = dump_json({{"open", std::move(list)}}) + "\n"});
+}
+
 }  // namespace
 
 std::vector<http::Route> front_routes(Memory& memory, KeyFeed& feed) {
   return {
       {"GET", "/keys",
        [&feed](http::Exchange& e, const http::PathValues&) { return answer_keys(feed, e); }},
+      {"GET", "/sandbox-records/open",
+       [&memory](http::Exchange& e, const http::PathValues&) {
+         return answer_open_records(memory, e);
+       }},
       {"POST", "/sandbox-records",
        [&memory](http::Exchange& e, const http::PathValues&) { return answer_records(memory, e); }},
   };

@@ -23,6 +23,7 @@ struct Memory {
 
 // To the front:
 //   GET  /keys?after=GENERATION   the keys that are good; waits up to 25 s while nothing is new
+//   GET  /sandbox-records/open?after=ID  {"open": [{"id", "project"}]}: some that have no end yet
 //   POST /sandbox-records         [{"op", "id", "project", …}] -> {"stored": N, "refused": […]}
 std::vector<http::Route> front_routes(Memory& memory, KeyFeed& feed);
 

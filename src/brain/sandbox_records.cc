@@ -41,4 +41,19 @@ Task<Result<std::vector<RefusedRecord>>> SandboxRecords::keep(std::vector<Sandbo
   co_return refused;
 }
 
+Task<Result<std::vector<OpenSandbox>>> SandboxRecords::list_open(std::string after) {
+  constexpr std::int64_t kRowsMax = 1000;
+  CO_TRY(const auto rows,
+         co_await store_.read({.sql = "SELECT id, project_id FROM sandboxes "
+                                      "WHERE ended IS NULL AND id > $1 ORDER BY id LIMIT $2",
+                               .values = {std::move(after), kRowsMax}}));
+  std::vector<OpenSandbox> open;
+  for (const store::Row& row : rows) {
+    CO_TRY(auto id, store::text_of(row, 0));
+    CO_TRY(auto project, store::text_of(row, 1));
+    open.push_back({.id = std::move(id), .project_id = std::move(project)});
+  }
+  co_return open;
+}
+
 }  // namespace pons::brain

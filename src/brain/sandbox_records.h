@@ -22,6 +22,11 @@ struct SandboxRecord {
   std::string reason;            // kEnd
 };
 
+struct OpenSandbox {
+  std::string id;
+  std::string project_id;
+};
+
 struct RefusedRecord {
   std::size_t index = 0;
   Error error;
@@ -34,6 +39,8 @@ class SandboxRecords {
   // Keeps them all, in order. Those that contradict the store (an unknown project, another
   // project's sandbox) are named in the answer, and keep no other from being stored.
   Task<Result<std::vector<RefusedRecord>>> keep(std::vector<SandboxRecord> records);
+  // Those whose end nobody has told: the first ones behind `after`, by id.
+  Task<Result<std::vector<OpenSandbox>>> list_open(std::string after);
 
  private:
   store::Store& store_;

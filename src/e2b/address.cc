@@ -32,6 +32,7 @@ std::string_view without_port(std::string_view host) {
 // compared, what it leaves open may be any.
 std::string first_label(std::string_view host, std::string_view domain) {
   if (domain.find(':') == std::string_view::npos) host = without_port(host);
+  if (host.ends_with('.')) host.remove_suffix(1);
   if (domain.empty() || host.size() < domain.size() + 2) return {};
   const std::size_t dot = host.size() - domain.size() - 1;
   if (host[dot] != '.' || !equal_ignoring_case(host.substr(dot + 1), domain)) return {};
@@ -42,22 +43,38 @@ std::string first_label(std::string_view host, std::string_view domain) {
   return label;
 }
 
+// Readers would not agree on which one counts.
+bool stands_twice(const http::RequestHead& head, std::string_view name) {
+  return std::ranges::count_if(head.fields, [&](const http::Field& field) {
+           return equal_ignoring_case(field.name, name);
+         }) > 1;
+}
+
+std::optional<Address> address_of_host(const http::RequestHead& head, std::string_view domain) {
+  const std::string label = first_label(head.host, domain);
+  const std::size_t dash = label.find('-');
+  if (dash == std::string::npos) return std::nullopt;
+  return make_address(std::string_view(label).substr(dash + 1),
+                      std::string_view(label).substr(0, dash));
+}
+
 }  // namespace
 
 Result<std::optional<Address>> find_address(const http::RequestHead& head,
                                             std::string_view domain) {
-  using Found = std::optional<Address>;
-  if (const auto id = head.find("E2b-Sandbox-Id")) {
-    const auto port = head.find("E2b-Sandbox-Port").value_or("49983");
-    if (auto address = make_address(*id, port)) return Found(std::move(address));
-    return make_error(ErrorCode::kInvalid, "find sandbox",
-                      "E2b-Sandbox-Id and E2b-Sandbox-Port name no sandbox and port");
-  }
-  const std::string label = first_label(head.host, domain);
-  const std::size_t dash = label.find('-');
-  if (dash == std::string::npos) return Found();
-  return Found(make_address(std::string_view(label).substr(dash + 1),
-                            std::string_view(label).substr(0, dash)));
+  const auto wrong = [](const char* why) {
+    return make_error(ErrorCode::kInvalid, "find sandbox", why);
+  };
+  auto by_host = address_of_host(head, domain);
+  const auto id = head.find("E2b-Sandbox-Id");
+  if (!id) return by_host;
+  if (stands_twice(head, "E2b-Sandbox-Id") || stands_twice(head, "E2b-Sandbox-Port"))
+    return wrong("E2b-Sandbox-Id and E2b-Sandbox-Port stand once");
+  auto address = make_address(*id, head.find("E2b-Sandbox-Port").value_or("49983"));
+  if (!address) return wrong("E2b-Sandbox-Id and E2b-Sandbox-Port name no sandbox and port");
+  if (by_host && (by_host->sandbox != address->sandbox || by_host->port != address->port))
+    return wrong("its host and its fields name different sandboxes or ports");
+  return address;
 }
 
 bool is_nameless_file(const http::RequestHead& head) {

@@ -45,7 +45,9 @@ ControlPlane::ControlPlane(linux::Loop& loop, sandbox::Provider& provider, Direc
       surroundings_(surroundings),
       settings_(std::move(settings)),
       handler_(make_handler()),
-      tasks_(loop) {}
+      background_(loop) {
+  background_.spawn(follow_ends());
+}
 
 // ---- asking and answering
 
@@ -71,11 +73,12 @@ http::RouteHandler ControlPlane::handler_of(Work work) {
 }
 
 http::Handler ControlPlane::make_handler() {
-  return http::route({
+  std::vector<http::Route> routes = {
       {"POST", "/sandboxes", handler_of(&ControlPlane::create)},
       {"POST", "/v2/sandboxes", handler_of(&ControlPlane::create)},
       {"GET", "/sandboxes", handler_of(&ControlPlane::list)},
       {"GET", "/v2/sandboxes", handler_of(&ControlPlane::list)},
+      {"GET", "/sandboxes/metrics", handler_of(&ControlPlane::metrics_of_several)},
       {"GET", "/sandboxes/{id}", handler_of(&ControlPlane::inspect)},
       {"DELETE", "/sandboxes/{id}", handler_of(&ControlPlane::kill)},
       {"POST", "/v2/sandboxes/{id}/connect", handler_of(&ControlPlane::connect)},
@@ -92,7 +95,31 @@ http::Handler ControlPlane::make_handler() {
       {"POST", "/sandboxes/{id}/snapshots", handler_of(&ControlPlane::snapshot)},
       {"GET", "/snapshots", handler_of(&ControlPlane::list_snapshots)},
       {"DELETE", "/templates/{id}", handler_of(&ControlPlane::remove_template)},
-  });
+      {"GET", "/templates/aliases/{name}", handler_of(&ControlPlane::find_alias)},
+      {"POST", "/secrets", handler_of(&ControlPlane::create_secret)},
+      {"GET", "/secrets", handler_of(&ControlPlane::list_secrets)},
+      {"GET", "/secrets/{id}", handler_of(&ControlPlane::inspect_secret)},
+      {"POST", "/secrets/{id}", handler_of(&ControlPlane::update_secret)},
+      {"DELETE", "/secrets/{id}", handler_of(&ControlPlane::remove_secret)},
+  };
+  // Whatever else is asked for is refused in the same words.
+  for (const char* method : {"GET", "POST", "PUT", "DELETE", "PATCH"})
+    for (const char* pattern : {"/", "/{a}", "/{a}/{b}", "/{a}/{b}/{c}", "/{a}/{b}/{c}/{d}",
+                                "/{a}/{b}/{c}/{d}/{e}", "/{a}/{b}/{c}/{d}/{e}/{f}"})
+      routes.push_back({method, pattern, handler_of(&ControlPlane::refuse)});
+  return http::route(std::move(routes));
+}
+
+Task<Result<http::Response>> ControlPlane::refuse(Request request) {
+  constexpr int kNotImplemented = 501;
+  const std::string_view path = request.exchange.request().path();
+  for (const std::string_view part :
+       {"/volumes", "/volumecontent", "/templates", "/v2/templates", "/v3/templates"})
+    if (path.starts_with(part))
+      co_return refusal(kNotImplemented,
+                        fmt::format("this server has no {}; see its documentation",
+                                    part.ends_with("templates") ? "template builder" : "volumes"));
+  co_return refusal(404, "there is nothing at this address");
 }
 
 Task<Result<SandboxInfo>> ControlPlane::find(const Caller& caller, std::string id) {
@@ -110,7 +137,8 @@ Task<Result<SandboxInfo>> ControlPlane::find(const Caller& caller, std::string i
 
 Task<Result<http::Response>> ControlPlane::create(Request request) {
   CO_TRY(const Json body, co_await request.read_json());
-  CO_TRY(auto wanted, read_new_sandbox(body, request.old ? kTimeoutDefaultOld : kTimeoutDefault));
+  CO_TRY(auto wanted, read_new_sandbox(body, request.old ? kTimeoutDefaultOld : kTimeoutDefault,
+                                       request.caller.project));
   sandbox::CreateRequest create{.id = make_sandbox_id(), .environment = wanted.environment};
   create.hostname = kHostname;
   create.login_shell = true;  // as the SDK starts every command
@@ -130,7 +158,8 @@ Task<Result<http::Response>> ControlPlane::create(Request request) {
              create.labels);
   put_labels(Particulars{.template_id = wanted.template_id,
                          .metadata = wanted.metadata,
-                         .network = wanted.network.shown},
+                         .network = wanted.network.inward,
+                         .is_cold_after_pause = !wanted.keeps_memory},
              create.labels);
   CO_TRY(const auto info, co_await make_recorded(request.caller, std::move(create)));
   directory_.learn(info);
@@ -142,6 +171,12 @@ Task<Result<SandboxInfo>> ControlPlane::make_recorded(const Caller& caller,
   const SandboxInfo planned{.id = create.id,
                             .template_name = create.template_name,
                             .created_unix_ms = Request::now_unix_ms()};
+  being_made_.insert(planned.id);
+  struct Made {
+    std::set<std::string>& ids;
+    const std::string& id;
+    ~Made() { ids.erase(id); }
+  } const at_end{being_made_, planned.id};
   std::optional<Result<void>> recorded;
   linux::TaskGroup recording(loop_);
   recording.spawn([](Task<Result<void>> work, std::optional<Result<void>>& result) -> Task<> {
@@ -150,7 +185,7 @@ Task<Result<SandboxInfo>> ControlPlane::make_recorded(const Caller& caller,
   auto info = co_await provider_.create(std::move(create));
   co_await recording.wait_until_empty(kNever);
   if (!info) {
-    if (recorded && *recorded) tasks_.spawn(record_end(caller, planned.id));
+    if (recorded && *recorded) background_.spawn(record_end(caller.project, planned.id, "not made"));
     co_return info;
   }
   if (recorded && *recorded) co_return info;
@@ -160,15 +195,18 @@ Task<Result<SandboxInfo>> ControlPlane::make_recorded(const Caller& caller,
   co_return std::move(*recorded).error();
 }
 
-Task<> ControlPlane::record_end(Caller caller, std::string id) {
-  if (auto recorded = co_await surroundings_.record_ended(caller, std::move(id)); !recorded)
+Task<> ControlPlane::record_end(std::string project, std::string id, std::string reason) {
+  auto recorded =
+      co_await surroundings_.record_ended(std::move(project), std::move(id), std::move(reason));
+  if (!recorded)
     LOG_WARN("the end of a sandbox is not on record", {"error", recorded.error()});
 }
 
 Task<Result<http::Response>> ControlPlane::list(Request request) {
   CO_TRY(auto all, co_await provider_.list());
   CO_TRY(const auto page,
-         select_page(std::move(all), request.caller.project, request.exchange.request().query()));
+         select_page(std::move(all), request.caller.project, request.exchange.request().query(),
+                     request.old ? States::kRunning : States::kRunningAndPaused));
   Json listed = Json::array();
   for (const SandboxInfo& info : page.sandboxes) listed.push_back(listed_json(info));
   http::Response response = json_response(200, listed);
@@ -178,15 +216,19 @@ Task<Result<http::Response>> ControlPlane::list(Request request) {
 
 Task<Result<http::Response>> ControlPlane::inspect(Request request) {
   CO_TRY(const auto info, co_await find(request.caller, request.word));
-  co_return json_response(200, detail_json(info, settings_.domain));
+  // Without its network's rules at hand the rest is still worth telling.
+  const auto policy = co_await surroundings_.find_network(info.id);
+  co_return json_response(
+      200, detail_json(info, settings_.domain, policy ? words_of(*policy) : Json::object()));
 }
 
 Task<Result<http::Response>> ControlPlane::kill(Request request) {
   CO_TRY(const auto info, co_await find(request.caller, request.word));
   CO_TRY_VOID(co_await provider_.destroy(info.id));
   directory_.forget(info.id);
-  last_usage_.erase(info.id);
-  tasks_.spawn(record_end(request.caller, info.id));  // gone it is, whatever becomes of the record
+  usage_.erase(info.id);
+  // Gone it is, whatever becomes of the record.
+  background_.spawn(record_end(request.caller.project, info.id, "killed"));
   co_return empty_response();
 }
 
@@ -195,14 +237,21 @@ Task<Result<http::Response>> ControlPlane::connect(Request request) {
   CO_TRY(const Json body, co_await request.read_json());
   CO_TRY(const auto timeout, read_seconds(body, "timeout"));
   const Milliseconds time = timeout.value_or(request.old ? kTimeoutDefaultOld : kTimeoutDefault);
+  CO_TRY(const bool cold, wants_cold(body));
   CO_TRY(auto info, co_await find(request.caller, request.word));
   const bool paused = info.state == State::kPaused;
   const auto ends = request.now_unix_ms() + time.count();
+  // Its time was what paused it, and that was to keep files only.
+  const bool ended_cold = read_particulars(info).is_cold_after_pause && info.ends_unix_ms &&
+                          *info.ends_unix_ms <= request.now_unix_ms();
   if (paused || (info.ends_unix_ms && *info.ends_unix_ms < ends)) {
     CO_TRY_VOID(co_await provider_.set_lifetime(info.id, time, info.limits.pause_at_end));
   }
   if (paused) {
     CO_TRY_VOID(co_await provider_.resume(info.id));
+    if (cold || ended_cold) {
+      CO_TRY_VOID(co_await end_processes(info.id));
+    }
   }
   directory_.learn(info);
   co_return json_response(paused ? 201 : 200, sandbox_json(info, settings_.domain));
@@ -229,10 +278,28 @@ Task<Result<http::Response>> ControlPlane::refresh(Request request) {
   co_return empty_response();
 }
 
+// As root inside, where only the sandbox's own processes are; they have no time to object.
+Task<Result<void>> ControlPlane::end_processes(std::string id) {
+  constexpr Duration kTime = std::chrono::seconds(10);
+  const sandbox::JobSpec job{.shell_line = "kill -9 -1",
+                             .user = "root",
+                             .timeout = std::chrono::duration_cast<sandbox::Milliseconds>(kTime)};
+  CO_TRY(const auto stream, co_await provider_.execute(std::move(id), job));
+  for (const TimePoint deadline = loop_.now() + kTime;;) {
+    CO_TRY(const auto event, co_await stream->next(deadline));
+    if (!event || std::holds_alternative<sandbox::JobInfo>(*event)) co_return {};
+  }
+}
+
 Task<Result<http::Response>> ControlPlane::pause(Request request) {
+  CO_TRY(const Json body, co_await request.read_json());
+  CO_TRY(const bool cold, wants_cold(body));
   CO_TRY(const auto info, co_await find(request.caller, request.word));
   if (info.state == State::kPaused)
     co_return make_error(ErrorCode::kConflict, "pause", "Sandbox is already paused");
+  if (cold) {
+    CO_TRY_VOID(co_await end_processes(info.id));
+  }
   // A paused sandbox waits for its owner, however long that takes.
   CO_TRY_VOID(co_await provider_.set_lifetime(info.id, Milliseconds(0), info.limits.pause_at_end));
   CO_TRY_VOID(co_await provider_.pause(info.id));
@@ -249,6 +316,9 @@ Task<Result<SandboxInfo>> ControlPlane::fork_one(const Caller& caller, const San
                                 .labels = from.labels,
                                 .limits = from.limits};
   create.limits.lifetime_max = timeout;
+  // As it is now, not as it began.
+  if (auto policy = co_await surroundings_.find_network(from.id))
+    create.network.policy = *std::move(policy);
   Access access = read_labels(from).value_or(Access{});
   access.sandbox = create.id;
   access.access_token = random_text(40);
@@ -285,41 +355,14 @@ Task<Result<http::Response>> ControlPlane::fork(Request request) {
   co_return json_response(201, made);
 }
 
-// ---- network, usage
+// ---- network
 
 Task<Result<http::Response>> ControlPlane::update_network(Request request) {
   CO_TRY(const Json body, co_await request.read_json());
-  CO_TRY(const auto network, read_network(body, body));
+  CO_TRY(const auto network, read_network(body, body, request.caller.project));
   CO_TRY(const auto info, co_await find(request.caller, request.word));
   CO_TRY_VOID(co_await surroundings_.set_network(info.id, network.policy));
   co_return empty_response();
-}
-
-Task<Result<http::Response>> ControlPlane::metrics(Request request) {
-  CO_TRY(const auto info, co_await find(request.caller, request.word));
-  CO_TRY(const auto usage, co_await provider_.metrics(info.id));
-  const std::int64_t now = request.now_unix_ms();
-  constexpr std::size_t kRememberedMax = 10'000;
-  if (last_usage_.size() > kRememberedMax) last_usage_.clear();
-  // Processor time since the last question, or since the sandbox began.
-  Usage& last =
-      last_usage_.try_emplace(info.id, Usage{.unix_ms = info.created_unix_ms}).first->second;
-  const std::uint64_t cpu = usage.cpu_usec.value_or(0);
-  const double passed_usec =
-      1000.0 * static_cast<double>(std::max<std::int64_t>(1, now - last.unix_ms));
-  const double used_pct =
-      100.0 * static_cast<double>(cpu - std::min(cpu, last.cpu_usec)) / passed_usec;
-  last = {.unix_ms = now, .cpu_usec = cpu};
-  co_return json_response(
-      200, Json::array({{{"timestamp", rfc3339(now)},
-                         {"timestampUnix", now / 1000},
-                         {"cpuCount", std::max<std::uint32_t>(1, usage.cpu_percent_max / 100)},
-                         {"cpuUsedPct", used_pct},
-                         {"memUsed", usage.memory_bytes.value_or(0)},
-                         {"memTotal", usage.memory_bytes_max},
-                         {"memCache", 0},
-                         {"diskUsed", usage.disk_bytes.value_or(0)},
-                         {"diskTotal", usage.disk_bytes_max}}}));
 }
 
 // The output of processes belongs to who started them; of the sandbox itself there is nothing to

@@ -7,6 +7,7 @@
 #include "fake_provider.h"
 #include "network_options.h"
 #include "pons/base/json.h"
+#include "time_text.h"
 
 namespace pons::e2b {
 namespace {
@@ -61,10 +62,26 @@ class ControlPlaneTest : public ::testing::Test, public Surroundings {
     if (store_is_down_) co_return make_error(ErrorCode::kUnavailable, "keep", "the store is down");
     co_return {};
   }
-  Task<Result<void>> record_ended(const Caller&, std::string) override { co_return {}; }
+  Task<Result<void>> record_ended(std::string, std::string id, std::string) override {
+    ended_.push_back(std::move(id));
+    co_return {};
+  }
+  Task<Result<std::vector<OpenRecord>>> list_open_records(std::string after) override {
+    if (!after.empty()) co_return std::vector<OpenRecord>();
+    co_return open_;
+  }
   Task<Result<void>> set_network(std::string, std::string policy) override {
     policy_ = std::move(policy);
     co_return {};
+  }
+  Task<Result<std::string>> find_network(std::string) override {
+    if (policy_.empty()) co_return make_error(ErrorCode::kNotFound, "find network", "none");
+    co_return policy_;
+  }
+  Task<Result<std::string>> ask_secrets(std::string question) override {
+    question_ = std::move(question);
+    co_return R"({"secrets":[{"id":"sec1","name":"n","version":1,"metadata":{},)"
+              R"("created_unix_ms":1,"updated_unix_ms":2}]})";
   }
 
   http::Response ask(std::string method, std::string target, std::string body = "") {
@@ -84,6 +101,9 @@ class ControlPlaneTest : public ::testing::Test, public Surroundings {
   std::string project_ = "mine";
   bool store_is_down_ = false;
   std::string policy_;
+  std::string question_;
+  std::vector<std::string> ended_;
+  std::vector<OpenRecord> open_;
   std::unique_ptr<linux::Loop> loop_ = std::move(*linux::Loop::create());
   FakeProvider provider_{*loop_};
   Directory directory_{provider_};
@@ -232,7 +252,11 @@ TEST_F(ControlPlaneTest, WhatIsNoRequestIsRefusedWithTheReason) {
        {"", "[]", "{", "{}", R"({"templateID":1})", R"({"templateID":"base","timeout":"5"})",
         R"({"templateID":"base","timeout":-1})", R"({"templateID":"base","envVars":{"a":1}})",
         R"({"templateID":"base","metadata":[]})", R"({"templateID":"base","autoPause":"yes"})",
-        R"({"templateID":"base","network":{"rules":{"h":[]}}})",
+        R"({"templateID":"base","network":{"rules":{"h":{}}}})",
+        R"({"templateID":"base","network":{"rules":{"h":[{"transform":{"headers":{"a":1}}}]}}})",
+        R"({"templateID":"base","network":{"httpsPorts":[3000]}})",
+        R"({"templateID":"base","iam":{"tokens":{"t":{"audience":"a","tokenType":"JWT-SVID"}}}})",
+        R"({"templateID":"base","autoPauseMemory":false,"autoResume":{"enabled":true}})",
         R"({"templateID":"base","network":{"allowOut":"a.b"}})",
         R"({"templateID":"base","volumeMounts":[{"name":"v","path":"/v"}]})"}) {
     const auto refused = ask("POST", "/v2/sandboxes", body);
@@ -242,10 +266,83 @@ TEST_F(ControlPlaneTest, WhatIsNoRequestIsRefusedWithTheReason) {
   EXPECT_TRUE(provider_.created.empty());
 }
 
+TEST_F(ControlPlaneTest, WhatIsNotOfferedIsRefusedInTheWordsOfTheProtocol) {
+  for (const auto& [method, target, status] :
+       std::vector<std::tuple<std::string, std::string, int>>{{"POST", "/volumes", 501},
+                                                              {"POST", "/v3/templates", 501},
+                                                              {"GET", "/teams", 404},
+                                                              {"PUT", "/sandboxes/x/y/z", 404}}) {
+    const auto refused = ask(method, target);
+    EXPECT_EQ(refused.status, status) << target;
+    EXPECT_EQ(json(refused)["code"], status);
+  }
+  EXPECT_EQ(ask("GET", "/templates/aliases/base").status, 200);
+  EXPECT_EQ(ask("GET", "/templates/aliases/none").status, 404);
+}
+
+TEST_F(ControlPlaneTest, ListsAreOrderedAndBeginWhereTheyAreToldTo) {
+  const std::string old = make(), young = make();
+  provider_.sandboxes[old].created_unix_ms = 1'000'000;
+  provider_.sandboxes[young].created_unix_ms = 2'000'000;
+  const auto ids = [&](const std::string& query) {
+    std::vector<std::string> listed;
+    for (const Json& one : json(ask("GET", "/v2/sandboxes" + query)))
+      listed.push_back(one["sandboxID"]);
+    return listed;
+  };
+  EXPECT_EQ(ids(""), (std::vector{young, old}));
+  EXPECT_EQ(ids("?order=asc"), (std::vector{old, young}));
+  EXPECT_EQ(ids("?startedAfter=1970-01-01T00:33:20.000Z"), (std::vector{young}));
+  EXPECT_EQ(ids("?startedAfter=1970-01-01T01:33:20.001%2B01:00"), std::vector<std::string>());
+  EXPECT_EQ(ask("GET", "/v2/sandboxes?startedAfter=yesterday").status, 400);
+  EXPECT_EQ(ask("POST", "/sandboxes/" + old + "/pause").status, 204);
+  EXPECT_EQ(json(ask("GET", "/sandboxes")).size(), 1U) << "the old list is of running ones";
+  EXPECT_EQ(ids("?state=paused"), (std::vector{old}));
+}
+
+TEST_F(ControlPlaneTest, WhatTheNetworkIsNowIsShown) {
+  const std::string id = make(R"(,"network":{"maskRequestHost":"a.b","allowOut":["x.example"]})");
+  EXPECT_EQ(ask("PUT", "/sandboxes/" + id + "/network", R"({"denyOut":["8.8.8.8"]})").status, 204);
+  const Json info = json(ask("GET", "/sandboxes/" + id));
+  EXPECT_EQ(info["network"],
+            (Json{{"denyOut", Json::array({"8.8.8.8"})}, {"maskRequestHost", "a.b"}}));
+}
+
+TEST_F(ControlPlaneTest, EndsThatNobodyAskedForAreTold) {
+  const std::string lives = make(), gone = make();
+  open_ = {{lives, "mine"}, {gone, "mine"}};
+  provider_.sandboxes.erase(gone);
+  linux::TaskGroup group(*loop_);
+  group.spawn([](ControlPlane& control) -> Task<> {
+    EXPECT_TRUE(co_await control.record_ends());
+  }(control_));
+  EXPECT_EQ(ended_, std::vector{gone});
+}
+
+TEST_F(ControlPlaneTest, SecretsAreAskedForInTheNameOfTheCallersProject) {
+  const auto made = ask("POST", "/secrets", R"({"name":"n","value":"hidden","project":"theirs"})");
+  EXPECT_EQ(made.status, 201);
+  EXPECT_THAT(made.body, Not(HasSubstr("hidden")));
+  EXPECT_EQ(json(made)["secretID"], "sec1");
+  EXPECT_EQ(*parse_json(question_),
+            (Json{{"op", "create"}, {"project", "mine"}, {"name", "n"}, {"value", "hidden"}}));
+  EXPECT_EQ(ask("GET", "/secrets/a%2Fb").status, 200);
+  EXPECT_EQ(*parse_json(question_), (Json{{"op", "find"}, {"project", "mine"}, {"secret", "a/b"}}));
+  EXPECT_EQ(json(ask("GET", "/secrets")).size(), 1U);
+  for (const char* body : {"{}", R"({"name":"n"})", R"({"name":1,"value":"v"})",
+                           R"({"name":"n","value":"v","metadata":{"a":1}})"})
+    EXPECT_EQ(ask("POST", "/secrets", body).status, 400) << body;
+}
+
 std::string policy_of(std::string_view text) {
   const Json body = *parse_json(text);
-  const auto network = read_network(body, body);
-  return network ? network->policy : network.error().message;
+  const auto network = read_network(body, body, "mine");
+  // The caller's own words beside it are another test's.
+
+  if (!network) return network.error().message;
+  Json policy = *parse_json(network->policy);
+  policy.erase("note");
+  return dump_json(policy);
 }
 
 TEST(NetworkOptionsTest, WordsBecomeAPolicy) {
@@ -253,11 +350,37 @@ TEST(NetworkOptionsTest, WordsBecomeAPolicy) {
   EXPECT_EQ(policy_of(R"({"allow_internet_access":false})"), R"({"mode":"none"})");
   EXPECT_EQ(policy_of(R"({"denyOut":["0.0.0.0/0"]})"), R"({"mode":"none"})");
   EXPECT_EQ(policy_of(R"({"denyOut":["0.0.0.0/0"],"allowOut":["a.example","1.1.1.1/32"]})"),
-            R"({"mode":"list","allow":[{"host":"a.example"},{"host":"1.1.1.1"}]})");
-  EXPECT_EQ(policy_of(R"({"denyOut":["8.8.8.0/24"]})"),
-            R"({"mode":"public","deny":["8.8.8.0/24"]})");
-  EXPECT_THAT(policy_of(R"({"allowOut":["10.0.0.0/8"]})"), HasSubstr("is a range"));
+            R"({"mode":"list","allow":[{"host":"a.example"}],"allow_ranges":["1.1.1.1/32"]})");
+  EXPECT_EQ(
+      policy_of(R"({"denyOut":["8.8.8.0/24"],"allowOut":["8.8.8.8"]})"),
+      R"({"mode":"public","allow":[{"host":"8.8.8.8"}],"deny":["8.8.8.0/24"],"prefer":"allow"})");
+  EXPECT_EQ(policy_of(R"({"denyOut":["0.0.0.0/0"],"allowOut":["0.0.0.0/0"]})"),
+            R"({"mode":"public"})");
+  EXPECT_EQ(
+      policy_of(R"({"rules":{"a.example":[{"transform":{"headers":{"X":"1"}}},{}]}})"),
+      R"({"mode":"public","fields":[{"host":"a.example","set":{"X":"1"}}],"project":"mine"})");
   EXPECT_THAT(policy_of(R"({"egressProxy":{"address":"a:1"}})"), HasSubstr("not offered"));
+}
+
+TEST(NetworkOptionsTest, ThePolicyKeepsTheCallersWords) {
+  const Json body =
+      *parse_json(R"({"allow_internet_access":true,"allowOut":["a.example"],"rules":{}})");
+  const auto network = read_network(body, body, "mine");
+  ASSERT_TRUE(network);
+  EXPECT_EQ(words_of(network->policy),
+            *parse_json(R"({"allowInternetAccess":true,)"
+                        R"("network":{"allowOut":["a.example"],"rules":{}}})"));
+  EXPECT_EQ(words_of("nonsense"), Json::object());
+}
+
+TEST(TimeTextTest, TimesAreReadAndWritten) {
+  EXPECT_EQ(parse_rfc3339("1970-01-01T00:00:01.5Z"), 1500);
+  EXPECT_EQ(parse_rfc3339("1970-01-01T01:00:00+01:00"), 0);
+  EXPECT_EQ(parse_rfc3339(rfc3339(1'794'833'673'123)), 1'794'833'673'123);
+  for (const char* text : {"", "1970-01-01", "1970-13-01T00:00:00Z", "1970-02-30T00:00:00Z",
+                           "1970-01-01T24:00:00Z", "1970-01-01T00:00:00", "1970-01-01T00:00:00.Z",
+                           "1970-01-01T00:00:00Zx", "1970-01-01T00:00:00+1:00"})
+    EXPECT_FALSE(parse_rfc3339(text)) << text;
 }
 
 }  // namespace

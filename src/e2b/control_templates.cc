@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control_request.h"
+#include "listing.h"
 #include "pons/base/id.h"
 #include "pons/http/query.h"
 #include "shapes.h"
@@ -103,7 +104,19 @@ Task<Result<http::Response>> ControlPlane::list_snapshots(Request request) {
                       {"names", Json::array({id})},
                       {"createdAt", rfc3339(info.created_unix_ms)}});
   }
-  co_return json_response(200, listed);
+  CO_TRY(const auto slice, select_slice(listed.size(), query));
+  Json page = Json::array();
+  for (std::size_t i = slice.begin; i < slice.end; ++i) page.push_back(std::move(listed[i]));
+  http::Response response = json_response(200, page);
+  if (!slice.next.empty()) response.fields = {{"x-next-token", slice.next}};
+  co_return response;
+}
+
+Task<Result<http::Response>> ControlPlane::find_alias(Request request) {
+  const auto name = http::percent_decode(request.word);
+  if (!name) co_return no_template(request.word);
+  CO_TRY(const auto found, co_await resolve_template(request.caller, *name));
+  co_return json_response(200, {{"templateID", *name}, {"public", !found.starts_with("own.")}});
 }
 
 Task<Result<http::Response>> ControlPlane::remove_template(Request request) {

@@ -30,6 +30,7 @@ TEST(AddressTest, AHostNamesPortAndSandbox) {
   EXPECT_EQ(address_text("49983-abc.box.test", "box.test"), "abc:49983");
   EXPECT_EQ(address_text("80-sbx-1.BOX.test:7600", "box.test"), "sbx-1:80");
   EXPECT_EQ(address_text("80-abc.box.test:7600", "box.test:7600"), "abc:80");
+  EXPECT_EQ(address_text("80-abc.box.test.", "box.test"), "abc:80");
   for (const char* other : {"box.test", "abc.box.test", "x80-abc.box.test", "0-abc.box.test",
                             "65536-abc.box.test", "80-a.b.box.test", "80-abc.box.test.evil",
                             "80-abcbox.test", "80-.box.test", "-abc.box.test"})
@@ -38,10 +39,16 @@ TEST(AddressTest, AHostNamesPortAndSandbox) {
   EXPECT_EQ(address_text("80-abc.box.test", ""), "");
 }
 
-TEST(AddressTest, FieldsGoBeforeTheHost) {
+TEST(AddressTest, FieldsAndHostMustNotContradictEachOther) {
   EXPECT_EQ(address_text("80-abc.box.test", "box.test",
-                         "E2b-Sandbox-Id: def\r\nE2b-Sandbox-Port: 3000\r\n"),
-            "def:3000");
+                         "E2b-Sandbox-Id: def\r\nE2b-Sandbox-Port: 80\r\n"),
+            "refused");
+  EXPECT_EQ(address_text("80-abc.box.test", "box.test", "E2b-Sandbox-Id: abc\r\n"), "refused");
+  EXPECT_EQ(address_text("80-abc.box.test", "box.test",
+                         "E2b-Sandbox-Id: abc\r\nE2b-Sandbox-Port: 80\r\n"),
+            "abc:80");
+  EXPECT_EQ(address_text("x", "", "E2b-Sandbox-Id: def\r\nE2b-Sandbox-Port: 3000\r\n"), "def:3000");
+  EXPECT_EQ(address_text("x", "", "E2b-Sandbox-Id: a\r\ne2b-sandbox-id: b\r\n"), "refused");
   EXPECT_EQ(address_text("x", "", "E2b-Sandbox-Id: def\r\n"), "def:49983");
   EXPECT_EQ(address_text("x", "", "E2b-Sandbox-Id: ../x\r\n"), "refused");
   EXPECT_EQ(address_text("x", "", "E2b-Sandbox-Id: a\r\nE2b-Sandbox-Port: 1e3\r\n"), "refused");

@@ -55,11 +55,15 @@ struct Filter {
   bool running = true;
   bool paused = true;
   std::string template_id;
+  std::int64_t started_after = 0;  // or at that time
 
   bool takes(const sandbox::SandboxInfo& info) const {
     if (info.state == sandbox::State::kEnded) return false;
+    if (info.created_unix_ms < started_after) return false;
     if (!(info.state == sandbox::State::kPaused ? paused : running)) return false;
-    if (!template_id.empty() && read_particulars(info).template_id != template_id) return false;
+    if (!template_id.empty() && read_particulars(info).template_id != template_id &&
+        read_particulars(info).template_id + ":default" != template_id)
+      return false;
     return has_metadata(info, metadata);
   }
 };
@@ -106,19 +110,41 @@ Result<sandbox::SandboxInfo> read_cursor(std::string_view text) {
   return place;
 }
 
+Result<std::size_t> read_limit(std::string_view query) {
+  const auto limit = parse_decimal(TRY(http::find_query(query, "limit")).value_or("100"));
+  if (!limit || *limit == 0) return wrong("limit is a number from 1 to 100");
+  return std::min(*limit, kPageMax);
+}
+
 }  // namespace
 
+Result<Slice> select_slice(std::size_t count, std::string_view query) {
+  const std::size_t page_max = TRY(read_limit(query));
+  Slice slice;
+  if (const auto token = TRY(http::find_query(query, "nextToken")); token && !token->empty()) {
+    const auto begin = parse_decimal(*token);
+    if (!begin) return wrong("nextToken is none of ours");
+    slice.begin = std::min<std::size_t>(*begin, count);
+  }
+  slice.end = slice.begin + std::min(count - slice.begin, page_max);
+  if (slice.end < count) slice.next = fmt::format("{}", slice.end);
+  return slice;
+}
+
 Result<Page> select_page(std::vector<sandbox::SandboxInfo> all, std::string_view project,
-                         std::string_view query) {
-  Filter filter;
+                         std::string_view query, States unless_named) {
+  Filter filter{.paused = unless_named == States::kRunningAndPaused};
   const auto metadata = TRY(http::find_query(query, "metadata"));
   filter.metadata = TRY(read_metadata(metadata.value_or("")));
   filter.template_id = TRY(http::find_query(query, "template")).value_or("");
+  if (const auto after = TRY(http::find_query(query, "startedAfter"))) {
+    const auto time = parse_rfc3339(*after);
+    if (!time) return wrong("startedAfter is a time like 2026-01-31T23:59:59Z");
+    filter.started_after = *time;
+  }
   read_states(query, filter);
   const Order order{.ascending = TRY(http::find_query(query, "order")).value_or("") == "asc"};
-  const auto limit = parse_decimal(TRY(http::find_query(query, "limit")).value_or("100"));
-  if (!limit || *limit == 0) return wrong("limit is a number from 1 to 100");
-  const std::size_t page_max = std::min(*limit, kPageMax);
+  const std::size_t page_max = TRY(read_limit(query));
 
   std::erase_if(all, [&](const sandbox::SandboxInfo& info) {
     const auto access = read_labels(info);

@@ -54,7 +54,14 @@ Result<std::optional<sandbox::Milliseconds>> read_seconds(const Json& body, cons
                                     : sandbox::Milliseconds(std::chrono::seconds(seconds)));
 }
 
-Result<NewSandbox> read_new_sandbox(const Json& body, sandbox::Milliseconds timeout_default) {
+Result<bool> wants_cold(const Json& body) {
+  const auto memory = body.find("memory");
+  if (memory == body.end() || memory->is_null()) return false;
+  return !TRY(read_flag(body, "memory"));
+}
+
+Result<NewSandbox> read_new_sandbox(const Json& body, sandbox::Milliseconds timeout_default,
+                                    std::string_view project) {
   if (!body.is_object()) return wrong("the body is an object");
   NewSandbox wanted;
   const auto name = body.find("templateID");
@@ -66,12 +73,19 @@ Result<NewSandbox> read_new_sandbox(const Json& body, sandbox::Milliseconds time
   wanted.auto_pause = TRY(read_flag(body, "autoPause"));
   if (const auto resume = body.find("autoResume"); resume != body.end() && resume->is_object())
     wanted.auto_resume = TRY(read_flag(*resume, "enabled"));
+  if (const auto keeps = body.find("autoPauseMemory"); keeps != body.end() && !keeps->is_null())
+    wanted.keeps_memory = TRY(read_flag(body, "autoPauseMemory"));
+  if (!wanted.keeps_memory && wanted.auto_resume)
+    return wrong("autoResume wakes what was kept in memory: autoPauseMemory must not be false");
+  if (const auto iam = body.find("iam"); iam != body.end() && iam->is_object() &&
+                                         iam->contains("tokens") && !iam->at("tokens").empty())
+    return wrong("iam: this server issues no identity tokens");
   const auto mounts = body.find("volumeMounts");
   if (mounts != body.end() && !mounts->is_null() && !mounts->empty())
     return wrong("volumeMounts: this server has no volumes");
   const auto network = body.find("network");
   const bool given = network != body.end() && !network->is_null();
-  wanted.network = TRY(read_network(body, given ? *network : Json::object()));
+  wanted.network = TRY(read_network(body, given ? *network : Json::object(), project));
   return wanted;
 }
 

@@ -1,12 +1,10 @@
 #include "shapes.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "pons/base/clock.h"
 #include "pons/http/error_status.h"
 
 namespace pons::e2b {
@@ -16,10 +14,12 @@ namespace {
 constexpr const char* kTemplate = "e2b.template";
 constexpr const char* kMetadata = "e2b.metadata";
 constexpr const char* kNetwork = "e2b.network";
+constexpr const char* kCold = "e2b.cold";
 
 std::string label(const sandbox::SandboxInfo& info, const char* name, std::string otherwise) {
   const auto found = info.labels.find(name);
-  return found == info.labels.end() ? std::move(otherwise) : found->second;
+  if (found != info.labels.end()) return found->second;
+  return otherwise;
 }
 
 Json object_of(const std::string& text) {
@@ -65,21 +65,18 @@ http::Response empty_response() {
   return {.status = 204, .content_type = "", .body = ""};
 }
 
-std::string rfc3339(std::int64_t unix_ms) {
-  const auto seconds = static_cast<std::time_t>(unix_ms / 1000);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(seconds), unix_ms % 1000);
-}
-
 void put_labels(const Particulars& particulars, std::map<std::string, std::string>& labels) {
   labels[kTemplate] = particulars.template_id;
   labels[kMetadata] = particulars.metadata;
   labels[kNetwork] = particulars.network;
+  if (particulars.is_cold_after_pause) labels[kCold] = "yes";
 }
 
 Particulars read_particulars(const sandbox::SandboxInfo& info) {
   return {.template_id = label(info, kTemplate, info.template_name),
           .metadata = label(info, kMetadata, "{}"),
-          .network = label(info, kNetwork, "{}")};
+          .network = label(info, kNetwork, "{}"),
+          .is_cold_after_pause = info.labels.contains(kCold)};
 }
 
 Json sandbox_json(const sandbox::SandboxInfo& info, std::string_view domain) {
@@ -110,14 +107,14 @@ Json listed_json(const sandbox::SandboxInfo& info) {
           {"volumeMounts", Json::array()}};
 }
 
-Json detail_json(const sandbox::SandboxInfo& info, std::string_view domain) {
+Json detail_json(const sandbox::SandboxInfo& info, std::string_view domain, const Json& outward) {
   Json json = sandbox_json(info, domain);
   json.update(listed_json(info));
-  const Json network = object_of(read_particulars(info).network);
-  if (const auto allowed = network.find("allowInternetAccess"); allowed != network.end())
+  if (const auto allowed = outward.find("allowInternetAccess"); allowed != outward.end())
     json["allowInternetAccess"] = *allowed;
-  if (const auto options = network.find("network"); options != network.end())
-    json["network"] = *options;
+  Json network = outward.value("network", Json::object());
+  network.update(object_of(read_particulars(info).network));
+  if (!network.empty()) json["network"] = std::move(network);
   const Access access = read_labels(info).value_or(Access{});
   json["lifecycle"] = {{"onTimeout", info.limits.pause_at_end ? "pause" : "kill"},
                        {"autoResume", access.auto_resume}};

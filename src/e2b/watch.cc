@@ -80,6 +80,7 @@ Task<Json> event_json(Describer& describer, const FileChange& change, const Watc
 
 Task<Result<void>> watch_directory(Call& call, const Json& request, RpcStream& events) {
   CO_TRY(const auto watching, co_await watching_of(call, request));
+  CO_TRY(const auto room, call.watchers.take_room(call.id()));
   CO_TRY(const auto changes, co_await call.awake([&] {
     return call.provider.watch_files(call.id(), watching.place.path, kFileUser,
                                      watching.place.recursive);

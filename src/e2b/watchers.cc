@@ -11,10 +11,16 @@ namespace {
 
 constexpr std::size_t kWatchersPerSandboxMax = 2000;
 constexpr std::size_t kSourcesPerSandboxMax = 64;
+// Of both kinds: a user of a sandbox has 128 from the kernel, and its programs need some.
+constexpr std::size_t kWatchesPerSandboxMax = 96;
 constexpr std::size_t kKeptBytesMax = 1U << 20;  // of one place
 constexpr Duration kForgetAfter = std::chrono::minutes(5);
 constexpr Duration kLook = std::chrono::seconds(30);
 constexpr std::size_t kChangeBytes = 64;  // beside its path
+
+Error too_many() {
+  return make_error(ErrorCode::kLimit, "create watcher", "the sandbox has too many watchers");
+}
 
 Error no_such_watcher(const std::string& id) {
   return make_error(ErrorCode::kNotFound, "find watcher",
@@ -68,6 +74,27 @@ Watchers::Watchers(linux::Loop& loop) : loop_(loop), tasks_(loop) {
 
 Watchers::~Watchers() = default;
 
+Watchers::Room::Room(Watchers& watchers, std::string sandbox)
+    : watchers_(&watchers), sandbox_(std::move(sandbox)) {
+  ++watchers_->streams_[sandbox_];
+}
+
+Watchers::Room::~Room() {
+  if (watchers_ == nullptr) return;
+  const auto taken = watchers_->streams_.find(sandbox_);
+  if (--taken->second == 0) watchers_->streams_.erase(taken);
+}
+
+Result<Watchers::Room> Watchers::take_room(const std::string& sandbox) {
+  if (count_watches(sandbox) >= kWatchesPerSandboxMax) return too_many();
+  return Room(*this, sandbox);
+}
+
+std::size_t Watchers::count_watches(const std::string& sandbox) const {
+  const auto streams = streams_.find(sandbox);
+  return count_sources(sandbox) + (streams == streams_.end() ? 0 : streams->second);
+}
+
 Task<> Watchers::read(Source& source) {
   while (!source.over) {
     auto change = co_await source.stream->next(loop_.now() + kLook);
@@ -103,15 +130,13 @@ std::size_t Watchers::count_sources(const std::string& sandbox) const {
 }
 
 Task<Result<std::string>> Watchers::create(Call& call, WatchedPlace place, bool include_entry) {
-  const auto too_many = [] {
-    return make_error(ErrorCode::kLimit, "create watcher", "the sandbox has too many watchers");
-  };
   if (watchers_[place.sandbox].size() >= kWatchersPerSandboxMax) co_return too_many();
   std::shared_ptr<Source> source;
   if (const auto found = sources_.find(place); found != sources_.end() && !found->second->over)
     source = found->second;
   if (source == nullptr) {
     if (count_sources(place.sandbox) >= kSourcesPerSandboxMax) co_return too_many();
+    if (count_watches(place.sandbox) >= kWatchesPerSandboxMax) co_return too_many();
     source = std::make_shared<Source>(loop_);
     CO_TRY(source->stream, co_await call.awake([&] {
       return call.provider.watch_files(call.id(), place.path, kFileUser, place.recursive);

@@ -249,6 +249,19 @@ Result<void> Attachments::set_policy(std::string_view id, PolicyChoice choice) {
   return {};
 }
 
+Result<std::string> Attachments::document_of(std::string_view id) const {
+  const auto sandbox = find(id);
+  const auto choice = sandbox == nullptr ? choices_.end() : choices_.find(sandbox->key);
+  if (choice == choices_.end())
+    return make_error(ErrorCode::kNotFound, "find policy",
+                      fmt::format("no sandbox \"{}\" has a network", id));
+  if (choice->second.environment.empty()) return choice->second.document;
+  const auto found = environments_.find(choice->second.environment);
+  if (found == environments_.end())
+    return make_error(ErrorCode::kNotFound, "find policy", "its environment is no more");
+  return found->second;
+}
+
 // All or nothing: one document that cannot be used leaves everything as it was.
 Result<void> Attachments::set_environments(std::map<std::string, std::string> environments) {
   for (const auto& [name, document] : environments) {

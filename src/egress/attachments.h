@@ -46,6 +46,8 @@ class Attachments {
   // From now on. Connections that were judged by the old rules end.
   Result<void> set_policy(std::string_view id, PolicyChoice choice);
   Result<void> set_environments(std::map<std::string, std::string> environments);
+  // The policy that the sandbox is under, as it was written.
+  Result<std::string> document_of(std::string_view id) const;
 
   std::shared_ptr<AttachedSandbox> find(std::string_view id) const;
   const std::map<std::uint64_t, std::shared_ptr<AttachedSandbox>>& all() const { return all_; }

@@ -15,6 +15,7 @@
 #include "pons/http/tls.h"
 #include "pons/linux/loop.h"
 #include "pons/scan/needle_set.h"
+#include "pons/vault/project_secrets.h"
 #include "pons/vault/vault.h"
 
 namespace pons::egress {
@@ -58,6 +59,7 @@ struct Boundary {
   std::shared_ptr<http::TlsContext> server_tls;
   std::shared_ptr<http::TlsContext> client_tls;
   std::shared_ptr<http::TlsSessions> sessions;
+  const vault::ProjectSecrets* project_secrets = nullptr;  // null: no project has any
   int gateway_channel = -1;       // to the role behind gateway.pons.internal
   std::uint64_t flows = 0;        // open now
   std::uint64_t body_memory = 0;  // bytes, see body_memory.h

@@ -25,6 +25,7 @@ class BoundaryTest : public ::testing::Test {
   BoundaryTest() {
     vault_key_ = std::make_unique<Secret>(*vault::load_or_create_key(dir_.path()));
     vault_ = *vault::Vault::open(dir_.path(), *vault_key_, clock_);
+    project_secrets_ = *vault::ProjectSecrets::open(dir_.path(), *vault_key_, clock_);
     std::filesystem::create_directory(dir_.file("authority"));
     authority_ = std::make_unique<CertificateAuthority>(
         *CertificateAuthority::open(dir_.file("authority"), clock_));
@@ -45,7 +46,8 @@ class BoundaryTest : public ::testing::Test {
                                                        .leaves = *leaves_,
                                                        .server_tls = nullptr,
                                                        .client_tls = nullptr,
-                                                       .sessions = nullptr});
+                                                       .sessions = nullptr,
+                                                       .project_secrets = project_secrets_.get()});
     adopt(R"({"mode":"list","credentials":["TOKEN","OTHER"],"allow":[
         {"host":"api.test.example","ports":[443,80,8443]},{"host":"else.test.example"}]})");
   }
@@ -101,6 +103,7 @@ class BoundaryTest : public ::testing::Test {
   std::unique_ptr<linux::Loop> loop_ = std::move(*linux::Loop::create());
   std::unique_ptr<Secret> vault_key_;
   std::unique_ptr<vault::Vault> vault_;
+  std::unique_ptr<vault::ProjectSecrets> project_secrets_;
   std::unique_ptr<CertificateAuthority> authority_;
   std::unique_ptr<LeafCache> leaves_;
   std::unique_ptr<audit::AuditLog> audit_;

@@ -15,6 +15,7 @@
 #include "pons/egress/trust_files.h"
 #include "pons/supervisor/role_runtime.h"
 #include "pons/vault/routes.h"
+#include "pons/vault/secret_routes.h"
 #include "routes.h"
 
 namespace pons::egress {
@@ -84,6 +85,12 @@ Result<PackageHosts> read_packages(const roles::RoleStart& start) {
   return parse_package_hosts(TRY(parse_json(found->second)));
 }
 
+// Callers of the API come through the front, which knows their project.
+bool refuse_unless_caller(http::Exchange& exchange) {
+  if (exchange.peer().role == "front") return false;
+  return supervisor::refuse_unless_operator(exchange);
+}
+
 Task<> flush_audit(linux::Loop& loop, audit::AuditLog& audit) {
   for (;;) {
     co_await loop.sleep_for(std::chrono::milliseconds(100));
@@ -109,6 +116,9 @@ Result<int> serve(roles::RoleStart start) {
   for (const auto& damaged : vault->damaged())
     LOG_ERROR("a credential cannot be used", {"name", damaged.name}, {"file", damaged.file},
               {"why", damaged.reason});
+  const auto project_secrets = TRY(vault::ProjectSecrets::open(".", key, kClock));
+  for (const std::string& file : project_secrets->damaged())
+    LOG_ERROR("a project's secret cannot be used", {"file", file});
   TRY_VOID(make_directory("authority"));
   auto authority = TRY(CertificateAuthority::open("authority", kClock));
   TRY_VOID(lay_out_trust(authority));
@@ -133,12 +143,14 @@ Result<int> serve(roles::RoleStart start) {
                     .client_tls = TRY(http::TlsContext::create_client(
                         http::TlsTrust{.authority_file = {}, .forbidden = authority.own_pem()})),
                     .sessions = std::make_shared<http::TlsSessions>(kClock),
+                    .project_secrets = project_secrets.get(),
                     .gateway_channel = runtime->channel_to(Role::kGateway)};
   Attachments attachments(boundary, runtime->keeper(), TRY(read_packages(runtime->start())),
                           TRY(read_map(runtime->start(), "environments")));
   TRY_VOID(attachments.adopt());
   runtime->add_routes(egress_routes(boundary, attachments));
   runtime->add_routes(vault::vault_routes(*vault, supervisor::refuse_unless_operator));
+  runtime->add_routes(vault::secret_routes(*project_secrets, refuse_unless_caller));
   runtime->add_routes(audit::audit_routes(*audit, supervisor::refuse_unless_operator));
   loop.spawn(flush_audit(loop, *audit));
   loop.spawn(forget_old_secrets(loop, *vault));

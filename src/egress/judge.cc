@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "percent_coding.h"
+#include "policy_rule.h"
 #include "pons/base/text.h"
 #include "pons/scan/scanner.h"
 
@@ -98,13 +99,6 @@ bool names_known_hops(std::string_view connection) {
   });
 }
 
-// What would let a request be read as another one than was judged.
-bool is_override(std::string_view name) {
-  constexpr std::array kOverrides = {"x-http-method-override", "x-method-override", "x-http-method",
-                                     "x-original-url",         "x-rewrite-url",     "max-forwards"};
-  return is_one_of(name, kOverrides);
-}
-
 // The usual ones, and those that a binding to the host declares, whoever has the credential.
 bool is_credential_field(std::string_view name, const BoundHosts::Credentials& credentials) {
   if (is_one_of(name, kCredentialFields)) return true;
@@ -132,7 +126,7 @@ class RequestJudge {
   std::expected<Judged, Refusal> run() {
     for (const auto step :
          {&RequestJudge::check_shape, &RequestJudge::ask_policy, &RequestJudge::find_credentials,
-          &RequestJudge::carry_target, &RequestJudge::carry_fields})
+          &RequestJudge::carry_target, &RequestJudge::carry_fields, &RequestJudge::set_fields})
       if (auto refusal = (this->*step)()) return std::unexpected(std::move(*refusal));
     return std::move(out_);
   }
@@ -184,6 +178,10 @@ class RequestJudge {
     out_.stub_owners = sandbox_.stub_owners();
     const auto* name = std::get_if<HostName>(&origin_.host);
     if (name == nullptr) return {};
+    auto own = sandbox_.project_needles(boundary_.project_secrets);
+    if (!own) return refuse("vault_unavailable", "the vault cannot be used", "try later");
+    if (std::ranges::any_of(sandbox_.policy->fields_for(origin_.host), &FieldRule::has_secret))
+      out_.own_secrets = *std::move(own);
     // Whoever takes our credential takes no other, on no port and no kind of line.
     rivals_ = boundary_.bound_hosts.credentials_for(origin_.host);
     out_.scrubs = !rivals_.empty();
@@ -317,9 +315,54 @@ class RequestJudge {
       out_.request.fields.emplace_back(field.name, field.value);
     }
     if (auto refusal = find_forbidden(seen, "field")) return refusal;
-    if (out_.scrubs) out_.request.fields.emplace_back("Accept-Encoding", "identity");
+    if (is_guarded()) out_.request.fields.emplace_back("Accept-Encoding", "identity");
     return {};
   }
+
+  // What the policy says of requests to this host stands in place of what the sandbox wrote.
+  Step set_fields() {
+    for (const FieldRule* rule : sandbox_.policy->fields_for(origin_.host)) {
+      if (rule->has_secret() && !origin_.tls) continue;  // a line that anyone can read
+      if (out_.scrubs && is_credential_field(rule->name, rivals_)) return foreign_credential();
+      std::string value;
+      for (const FieldRule::Part& part : rule->parts) {
+        if (!part.is_secret) {
+          value += part.text;
+          continue;
+        }
+        const auto secret = find_own(part.text);
+        if (!secret) return secret.error();
+        value += (*secret)->value.reveal();
+      }
+      std::erase_if(out_.request.fields, [&](const auto& field) {
+        return equal_ignoring_case(field.first, rule->name);
+      });
+      out_.request.fields.emplace_back(rule->name, std::move(value));
+    }
+    return {};
+  }
+
+  std::expected<vault::ProjectSecrets::Found, Refusal> find_own(const std::string& name) {
+    auto secret = boundary_.project_secrets == nullptr
+                      ? nullptr
+                      : boundary_.project_secrets->find_named(sandbox_.policy->project(), name);
+    if (secret == nullptr)
+      return std::unexpected(refuse("secret_unavailable",
+                                    fmt::format("the project has no secret {}", name),
+                                    "create it, or change the sandbox's network rules"));
+    // What cannot be found in an answer could come back in one.
+    if (secret->value.size() < scan::kNeedleBytesMin)
+      return std::unexpected(
+          refuse("secret_too_short",
+                 fmt::format("the value of {} is too short to be kept out of answers", name),
+                 fmt::format("use a value of at least {} characters", scan::kNeedleBytesMin)));
+    out_.credentials.push_back("e2b.secrets." + name);
+    out_.own_used.push_back(secret);
+    return secret;
+  }
+
+  // Its answers are looked through.
+  bool is_guarded() const { return out_.scrubs || out_.own_secrets.set != nullptr; }
 
   std::optional<std::string> swap_field(const http::Field& field) {
     for (const Grant& grant : bound_) {
@@ -341,7 +384,7 @@ class RequestJudge {
   // which a secret cannot be seen.
   bool is_dropped(std::string_view name) const {
     constexpr std::array kPartial = {"accept-encoding", "range", "if-range"};
-    return is_override(name) || (out_.scrubs && is_one_of(name, kPartial));
+    return is_override_field(name) || (is_guarded() && is_one_of(name, kPartial));
   }
 
   void note_swap(const Grant& grant) { note_use(out_, grant.credential); }
@@ -371,6 +414,12 @@ bool is_hop_field(std::string_view name) {
     return name.size() >= prefix.size() &&
            equal_ignoring_case(name.substr(0, prefix.size()), prefix);
   });
+}
+
+bool is_override_field(std::string_view name) {
+  constexpr std::array kOverrides = {"x-http-method-override", "x-method-override", "x-http-method",
+                                     "x-original-url",         "x-rewrite-url",     "max-forwards"};
+  return is_one_of(name, kOverrides);
 }
 
 void note_use(Judged& judged, const std::shared_ptr<const vault::Credential>& credential) {
@@ -420,7 +469,7 @@ std::expected<http::OwnedFields, Refusal> judge_trailers(const Boundary& boundar
   const auto rivals = boundary.bound_hosts.credentials_for(origin.host);
   http::OwnedFields kept;
   for (const auto& [name, value] : trailers) {
-    if (is_hop_field(name) || is_override(name)) continue;
+    if (is_hop_field(name) || is_override_field(name)) continue;
     if (!rivals.empty() && is_credential_field(name, rivals))
       return std::unexpected(foreign_credential());
     kept.emplace_back(name, value);

@@ -21,11 +21,14 @@ struct Judged {
   // A host that gets secrets, anyone's and on any port, may show them on all: its answers are
   // scrubbed. And it takes no credentials but ours.
   bool scrubs = false;
-  std::vector<BodyBinding> body_bindings;  // what may become a secret in its body
-  scan::NeedleSets forbidden;              // what its body must not hold
-  bool secrets_are_first = false;          // in `forbidden`; stubs otherwise
-  scan::NeedleSets tolerated;              // stubs that may pass as they are
-  std::string inert;                       // the credential of one that does
+  // Secrets of its project that requests to this host may get: its answers are scrubbed of them.
+  ProjectNeedles own_secrets;
+  std::vector<vault::ProjectSecrets::Found> own_used;  // those that are in it
+  std::vector<BodyBinding> body_bindings;              // what may become a secret in its body
+  scan::NeedleSets forbidden;                          // what its body must not hold
+  bool secrets_are_first = false;                      // in `forbidden`; stubs otherwise
+  scan::NeedleSets tolerated;                          // stubs that may pass as they are
+  std::string inert;                                   // the credential of one that does
   AttachedSandbox::StubOwners stub_owners;
   std::string rule;
 };
@@ -52,5 +55,7 @@ std::expected<http::OwnedFields, Refusal> judge_trailers(const Boundary& boundar
 
 // Fields that concern one connection only, or that say where a request came from.
 bool is_hop_field(std::string_view name);
+// Those that would let a request be read as another one than was judged.
+bool is_override_field(std::string_view name);
 
 }  // namespace pons::egress

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "answer_filter.h"
 #include "boundary_fixture.h"
 #include "decision_record.h"
 
@@ -290,6 +291,94 @@ TEST_F(JudgeTest, DecisionsHoldNeitherStubsNorSecrets) {
   EXPECT_THAT(logged(), HasSubstr("withheld"));
   EXPECT_THAT(logged(), Not(HasSubstr(stub())));
   EXPECT_THAT(logged(), Not(HasSubstr(std::string(kSecret))));
+}
+
+// ---- fields that the policy sets
+
+constexpr std::string_view kOwn = "own-secret-of-the-project-0123";
+
+class FieldRuleTest : public JudgeTest {
+ protected:
+  FieldRuleTest() {
+    keep("mine", "key", kOwn);
+    adopt(R"({"mode":"list","project":"mine","allow":[{"host":"else.test.example"},
+        {"host":"api.test.example"},{"host":"third.test.example"}],
+        "fields":[{"host":"else.test.example",
+                   "set":{"X-Token":"v ${e2b.secrets.key}","X-Plain":"literal"}},
+                  {"host":"api.test.example","set":{"Authorization":"other"}},
+                  {"host":"never.test.example","set":{"X":"1"}}]})");
+  }
+  void keep(const std::string& project, const std::string& name, std::string_view value) {
+    EXPECT_TRUE(project_secrets_->create(project, name, Secret(std::string(value)), {}));
+  }
+  static Origin to_else(bool tls = true) {
+    return origin("else.test.example", tls ? 443 : 80, tls);
+  }
+  std::expected<Judged, Refusal> judge_else(std::string_view fields = "", bool tls = true) {
+    return judge(get("/", fields, "else.test.example"), to_else(tls));
+  }
+};
+
+TEST_F(FieldRuleTest, ASecretIsPutIntoItsFieldWhateverTheSandboxWrote) {
+  const auto judged = judge_else("x-token: mine\r\nX-TOKEN: again");
+  ASSERT_TRUE(judged) << judged.error().code;
+  EXPECT_EQ(value_of(*judged, "x-token"), fmt::format("v {}", kOwn));
+  EXPECT_EQ(std::ranges::count_if(
+                judged->request.fields,
+                [](const auto& field) { return equal_ignoring_case(field.first, "x-token"); }),
+            1);
+  EXPECT_EQ(value_of(*judged, "x-plain"), "literal");
+  EXPECT_EQ(judged->credentials, std::vector<std::string>{"e2b.secrets.key"});
+  EXPECT_EQ(value_of(*judged, "accept-encoding"), "identity");
+  EXPECT_TRUE(sandbox_->policy->needs_inspection(to_else().host, 443));
+}
+
+TEST_F(FieldRuleTest, NoOtherHostGetsIt) {
+  const auto judged = judge(get("/", "", "third.test.example"), origin("third.test.example"));
+  ASSERT_TRUE(judged);
+  EXPECT_EQ(value_of(*judged, "x-token"), "(none)");
+  EXPECT_FALSE(sandbox_->policy->needs_inspection(origin("third.test.example").host, 443));
+}
+
+TEST_F(FieldRuleTest, ASecretDoesNotTravelOnALineThatAnyoneCanRead) {
+  const auto judged = judge_else("", false);
+  ASSERT_TRUE(judged);
+  EXPECT_EQ(value_of(*judged, "x-token"), "(none)");
+  EXPECT_EQ(value_of(*judged, "x-plain"), "literal");
+}
+
+TEST_F(FieldRuleTest, ARuleOpensNoHost) {
+  EXPECT_EQ(code(get("/", "", "never.test.example"), origin("never.test.example")),
+            "host_not_allowed");
+}
+
+TEST_F(FieldRuleTest, AHostOfTheOperatorsCredentialTakesNoOther) {
+  EXPECT_EQ(code(get("/")), "foreign_credential");
+}
+
+TEST_F(FieldRuleTest, WithoutTheSecretTheRequestDoesNotLeave) {
+  EXPECT_TRUE(project_secrets_->remove("mine", "key"));
+  keep("theirs", "key", kOwn);
+  EXPECT_EQ(judge_else().error().code, "secret_unavailable");
+  keep("mine", "key", "short");
+  EXPECT_EQ(judge_else().error().code, "secret_too_short");
+}
+
+TEST_F(FieldRuleTest, ItsAnswersShowNoSecretOfTheProject) {
+  auto judged = judge_else();
+  ASSERT_TRUE(judged);
+  http::ResponseHead head;
+  head.status = 200;
+  const std::string echoed = fmt::format("you sent {}", kOwn);
+  head.fields = {{"X-Echo", echoed}};
+  auto filter = AnswerFilter::open(*boundary_, *sandbox_, *judged, head);
+  ASSERT_TRUE(filter);
+  EXPECT_EQ(filter->take_head().fields.front().second, "you sent xxx-xxxxxx-xx-xxx-xxxxxxx-xxxx");
+  std::string out;
+  EXPECT_TRUE(filter->feed("body " + std::string(kOwn), out));
+  EXPECT_TRUE(filter->finish(out));
+  EXPECT_EQ(out, "body xxx-xxxxxx-xx-xxx-xxxxxxx-xxxx");
+  EXPECT_TRUE(filter->has_scrubbed());
 }
 
 }  // namespace

@@ -127,9 +127,23 @@ std::vector<const PolicyRule*> Policy::rules_for(const Destination& destination,
 }
 
 const PolicyRule* Policy::find_denial(const Destination& destination) const {
+  if (prefers_allow_ && is_named(destination)) return nullptr;
   const auto found = std::ranges::find_if(
       deny_, [&](const PolicyRule& rule) { return rule.host.matches(destination); });
   return found == deny_.end() ? nullptr : &*found;
+}
+
+bool Policy::is_named(const Destination& destination) const {
+  return std::ranges::any_of(allow_, [&](const PolicyRule& rule) {
+    return rule.host.kind != HostPattern::Kind::kAnything && rule.host.matches(destination);
+  });
+}
+
+std::vector<const FieldRule*> Policy::fields_for(const Destination& destination) const {
+  std::vector<const FieldRule*> rules;
+  for (const FieldRule& rule : fields_)
+    if (rule.host.matches(destination)) rules.push_back(&rule);
+  return rules;
 }
 
 Decision Policy::judge_name(const HostName& name) const {
@@ -172,7 +186,8 @@ Decision Policy::judge_address(const Destination& destination, std::uint16_t por
                                const IpAddress& address) const {
   if (is_own(destination)) return judge_own(destination, /*allowed=*/false);
   if (mode_ == Mode::kNone) return {.reason = Reason::kNetworkOff};
-  if (const PolicyRule* denial = find_denial(address))
+  const bool preferred = prefers_allow_ && is_named(destination);
+  if (const PolicyRule* denial = preferred ? nullptr : find_denial(address))
     return {.reason = Reason::kAddressNotAllowed, .rule = denial->source};
   const AddressClass address_class = classify(address);
   for (const PolicyRule* rule : rules_for(destination, port))
@@ -198,7 +213,8 @@ Decision Policy::judge_request(const Destination& destination, std::uint16_t por
 }
 
 bool Policy::needs_inspection(const Destination& destination, std::uint16_t port) const {
-  return std::ranges::any_of(rules_for(destination, port), &PolicyRule::sees_requests);
+  return std::ranges::any_of(rules_for(destination, port), &PolicyRule::sees_requests) ||
+         !fields_for(destination).empty();
 }
 
 bool Policy::tolerates_stubs(const Destination& destination, std::uint16_t port) const {

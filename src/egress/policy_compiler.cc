@@ -7,10 +7,13 @@
 
 #include "document_reader.h"
 #include "embedded_data.h"
+#include "judge.h"
 #include "policy_rule.h"
 #include "pons/base/check.h"
 #include "pons/base/text.h"
 #include "pons/egress/policy.h"
+#include "pons/http/head.h"
+#include "pons/vault/project_secrets.h"
 #include "public_suffix.h"
 
 namespace pons::egress {
@@ -110,6 +113,50 @@ Result<std::uint16_t> read_port(const Place& place) {
   return static_cast<std::uint16_t>(TRY(place.number(1, 65'535)));
 }
 
+// Literal addresses within it; a name never falls under a range. Whatever it spans, only public
+// addresses pass.
+Result<PolicyRule> read_allowed_range(const Place& place, std::string source) {
+  constexpr unsigned kNarrow =
+      8;  // a wider one begins in one kind of addresses and ends in another
+  const std::string text = TRY(place.text());
+  auto range = CidrRange::parse(text);
+  if (!range) return place.refuse(range.error().message);
+  const AddressClass base = classify(range->base());
+  const auto size = parse_decimal(std::string_view(text).substr(text.find('/') + 1));
+  if (base != AddressClass::kPublic && size.value_or(kNarrow) >= kNarrow)
+    return place.refuse(fmt::format("a {} address: no range opens it", to_string(base)));
+  return PolicyRule{.source = std::move(source),
+                    .host = {.kind = HostPattern::Kind::kRange, .name = text, .range = {*range}},
+                    .ports = {kHttpsPort, kHttpPort}};
+}
+
+// "Bearer ${e2b.secrets.NAME}": text and names of secrets.
+Result<std::vector<FieldRule::Part>> read_field_value(const Place& place) {
+  constexpr std::string_view kOpen = "${e2b.";
+  constexpr std::string_view kSecret = "${e2b.secrets.";
+  constexpr std::size_t kValueBytesMax = 8 * 1024;
+  const std::string text = TRY(place.text());
+  if (text.size() > kValueBytesMax || !http::is_field_value(text))
+    return place.refuse("a field's value is one line of at most 8 KiB");
+  std::vector<FieldRule::Part> parts;
+  std::string_view rest = text;
+  for (;;) {
+    const std::size_t begin = rest.find(kOpen);
+    if (begin > 0 && !rest.empty())
+      parts.push_back({.text = std::string(rest.substr(0, begin)), .is_secret = false});
+    if (begin == std::string_view::npos) break;
+    rest.remove_prefix(begin);
+    const std::size_t end = rest.find('}');
+    if (!rest.starts_with(kSecret) || end == std::string_view::npos)
+      return place.refuse("the only placeholder is ${e2b.secrets.NAME}");
+    std::string name(rest.substr(kSecret.size(), end - kSecret.size()));
+    if (!vault::is_secret_name(name)) return place.refuse("a placeholder names no secret");
+    parts.push_back({.text = std::move(name), .is_secret = true});
+    rest.remove_prefix(end + 1);
+  }
+  return parts;
+}
+
 // What no address check would ever let pass is a mistake in the rule.
 Result<void> check_literal(const Place& place, const PolicyRule& rule) {
   if (rule.host.kind != HostPattern::Kind::kRange) return {};
@@ -196,10 +243,15 @@ class PolicyCompiler {
   }
 
   Result<std::shared_ptr<const Policy>> compile(const Place& document) {
-    TRY_VOID(document.expect_object(
-        {"mode", "allow", "deny", "services", "packages", "credentials", "limits"}));
+    TRY_VOID(
+        document.expect_object({"mode", "allow", "allow_ranges", "deny", "prefer", "services",
+                                "packages", "credentials", "limits", "project", "fields", "note"}));
     TRY_VOID(read_mode(document));
     if (document.has("allow")) TRY_VOID(read_allow(document.at("allow")));
+    if (document.has("allow_ranges")) TRY_VOID(read_allow_ranges(document.at("allow_ranges")));
+    if (document.has("prefer")) TRY_VOID(read_preference(document.at("prefer")));
+    if (document.has("project")) policy_->project_ = TRY(document.at("project").text());
+    if (document.has("fields")) TRY_VOID(read_fields(document.at("fields")));
     if (document.has("services")) TRY_VOID(read_services(document.at("services")));
     if (document.has("packages")) TRY_VOID(read_packages(document.at("packages")));
     if (document.has("deny")) TRY_VOID(read_deny(document.at("deny")));
@@ -233,6 +285,53 @@ class PolicyCompiler {
       if (rule.host.kind == HostPattern::Kind::kAnything && policy_->mode_ != Mode::kPublic)
         return place.at(i).at("host").refuse("* is for mode public; here, name each host");
       policy_->allow_.push_back(std::move(rule));
+    }
+    return {};
+  }
+
+  Result<void> read_allow_ranges(const Place& place) {
+    TRY_VOID(place.expect_list(kEntriesMax));
+    for (std::size_t i = 0; i < place.value.size(); ++i)
+      policy_->allow_.push_back(
+          TRY(read_allowed_range(place.at(i), fmt::format("allow_ranges/{}", i))));
+    return {};
+  }
+
+  Result<void> read_preference(const Place& place) {
+    const std::string word = TRY(place.text());
+    if (word != "allow" && word != "deny") return place.refuse("must be allow or deny");
+    policy_->prefers_allow_ = word == "allow";
+    return {};
+  }
+
+  // [{"host", "set": {field: value}}]
+  Result<void> read_fields(const Place& place) {
+    TRY_VOID(place.expect_list(kEntriesMax));
+    for (std::size_t i = 0; i < place.value.size(); ++i) {
+      const Place rule = place.at(i);
+      TRY_VOID(rule.expect_object({"host", "set"}));
+      if (!rule.has("host") || !rule.has("set")) return rule.refuse("has no host, or sets nothing");
+      const HostPattern host = TRY(read_host(rule.at("host"), Purpose::kAllow));
+      if (host.kind != HostPattern::Kind::kName && host.kind != HostPattern::Kind::kOneBelow)
+        return rule.at("host").refuse("fields are set for names, not for addresses");
+      TRY_VOID(read_field_rules(rule.at("set"), host));
+    }
+    return {};
+  }
+
+  Result<void> read_field_rules(const Place& set, const HostPattern& host) {
+    if (!set.value.is_object() || set.value.size() > kEntriesMax)
+      return set.refuse("is an object of fields");
+    for (const auto& [field, unused] : set.value.items()) {
+      const Place value = set.at(field);
+      if (!http::is_token(field) || is_hop_field(field) || is_override_field(field))
+        return value.refuse("a field of this name is not for rules");
+      std::string name = field;
+      std::ranges::transform(name, name.begin(), [](char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+      });
+      policy_->fields_.push_back(
+          {.host = host, .name = std::move(name), .parts = TRY(read_field_value(value))});
     }
     return {};
   }

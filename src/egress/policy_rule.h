@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,6 +42,20 @@ struct PolicyRule {
   bool tcp = false;
 
   bool sees_requests() const { return inspect || !methods.empty() || !paths.empty(); }
+};
+
+// A field that every request to a host gets, whatever the sandbox wrote there.
+struct FieldRule {
+  // Text, or the name of a secret of the sandbox's project in its place.
+  struct Part {
+    std::string text;
+    bool is_secret = false;
+  };
+  HostPattern host;
+  std::string name;  // lower case
+  std::vector<Part> parts;
+
+  bool has_secret() const { return std::ranges::any_of(parts, &Part::is_secret); }
 };
 
 inline constexpr std::uint16_t kHttpsPort = 443;

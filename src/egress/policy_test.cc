@@ -361,5 +361,53 @@ TEST(PolicyTest, LimitsAndCredentialsAreKept) {
   EXPECT_EQ(Policy::closed(1)->limits().connections, 256U);
 }
 
+TEST(PolicyTest, WhatIsPreferredIsAllowedWhateverIsDenied) {
+  const auto policy = compile(
+      R"({"mode":"public","prefer":"allow","allow":[{"host":"8.8.8.8"},{"host":"named.example"}],
+          "allow_ranges":["9.9.9.0/28"],"deny":["8.8.8.0/24","9.9.9.0/24"]})");
+  EXPECT_EQ(connects(*policy, "8.8.8.8"), Reason::kAllowed);
+  EXPECT_EQ(connects(*policy, "8.8.8.9"), Reason::kHostDenied);
+  EXPECT_EQ(connects(*policy, "9.9.9.9"), Reason::kAllowed);
+  EXPECT_EQ(connects(*policy, "9.9.9.99"), Reason::kHostDenied);
+  const auto at = [&](const char* host, const char* ip) {
+    return policy->judge_address(name(host), 443, address(ip)).reason;
+  };
+  EXPECT_EQ(at("named.example", "8.8.8.9"), Reason::kAllowed);
+  EXPECT_EQ(at("other.example", "8.8.8.9"), Reason::kAddressNotAllowed);
+  EXPECT_EQ(at("other.example", "9.9.9.9"), Reason::kAllowed);
+  EXPECT_EQ(at("named.example", "10.0.0.1"), Reason::kAddressNotAllowed);
+  const auto strict =
+      compile(R"({"mode":"public","allow":[{"host":"8.8.8.8"}],"deny":["8.8.8.0/24"]})");
+  EXPECT_EQ(connects(*strict, "8.8.8.8"), Reason::kHostDenied);
+}
+
+TEST(PolicyTest, ARangeOpensPublicAddressesOnly) {
+  const auto policy = compile(R"({"mode":"list","allow_ranges":["0.0.0.0/0","1.2.3.0/24"]})");
+  EXPECT_EQ(connects(*policy, "1.2.3.4"), Reason::kAllowed);
+  for (const char* host : {"10.1.2.3", "127.0.0.1", "169.254.169.254", "192.168.1.1", "0.0.0.0"})
+    EXPECT_NE(connects(*policy, host), Reason::kAllowed) << host;
+  EXPECT_EQ(policy->judge_name(name("some.example")).reason, Reason::kHostNotAllowed);
+  for (const char* range : {"10.0.0.0/8", "192.168.0.0/16", "127.0.0.1", "169.254.169.254/32"})
+    EXPECT_THAT(refusal(R"({"mode":"list","allow_ranges":[")" + std::string(range) + R"("]})"),
+                HasSubstr("no range opens it"));
+}
+
+TEST(PolicyTest, FieldsAreForNamesAndSayNothingOfTheConnection) {
+  const auto setting = [](const std::string& host, const std::string& field,
+                          const std::string& value) {
+    return refusal(R"({"mode":"public","fields":[{"host":")" + host + R"(","set":{")" + field +
+                   R"(":")" + value + R"("}}]})");
+  };
+  EXPECT_EQ(setting("a.example", "X-Key", "${e2b.secrets.a-b c} and ${HOME}"), "accepted");
+  EXPECT_EQ(setting("*.a.example", "Authorization", "x"), "accepted");
+  for (const char* field : {"Host", "Connection", "Content-Length", "X-Forwarded-For", "a b", ""})
+    EXPECT_THAT(setting("a.example", field, "x"), HasSubstr("not for rules")) << field;
+  for (const char* value : {"${e2b.identity.tokens.t}", "${e2b.secrets.", "${e2b.secrets.}"})
+    EXPECT_NE(setting("a.example", "X", value), "accepted") << value;
+  EXPECT_NE(setting("a.example", "X", "a\\r\\nb"), "accepted");
+  for (const char* host : {"1.2.3.4", "*", "pons.internal", "*.com"})
+    EXPECT_NE(setting(host, "X", "x"), "accepted") << host;
+}
+
 }  // namespace
 }  // namespace pons::egress

@@ -233,10 +233,14 @@ Refusal Relay::body_refusal(const Case& request, const Error& error) const {
 // What was judged a moment ago may have been revoked since.
 bool Relay::still_holds(std::uint64_t policy_generation, const Judged& judged) const {
   if (sandbox_->policy->generation() != policy_generation) return false;
-  return std::ranges::all_of(judged.used, [&](const auto& credential) {
-    const auto now = boundary_.vault.load(credential->name);
-    return now && is_same_use(**now, *credential);
-  });
+  return std::ranges::all_of(judged.used,
+                             [&](const auto& credential) {
+                               const auto now = boundary_.vault.load(credential->name);
+                               return now && is_same_use(**now, *credential);
+                             }) &&
+         std::ranges::all_of(judged.own_used, [&](const auto& secret) {
+           return boundary_.project_secrets->find_named(secret->project, secret->name) == secret;
+         });
 }
 
 Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {

@@ -109,6 +109,12 @@ Task<Result<Json>> set_policy(Context context, http::Exchange& exchange, std::st
   co_return Json::object();
 }
 
+Task<Result<Json>> show_policy(Context context, http::Exchange&, std::string word) {
+  CO_TRY(const auto document, context.attachments.document_of(word));
+  CO_TRY(auto policy, parse_json(document));
+  co_return Json{{"policy", std::move(policy)}};
+}
+
 Task<Result<Json>> set_environments(Context context, http::Exchange& exchange, std::string) {
   CO_TRY(const auto body, co_await read_json_body(exchange));
   CO_TRY_VOID(context.attachments.set_environments(body.get<std::map<std::string, std::string>>()));
@@ -215,6 +221,7 @@ std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachme
           {"PUT", "/sandboxes", handler(Who::kWarden, keep_only)},
           {"GET", "/sandboxes", handler(Who::kOperator, list)},
           {"PUT", "/sandboxes/{id}/policy", handler(Who::kCallers, set_policy)},
+          {"GET", "/sandboxes/{id}/policy", handler(Who::kCallers, show_policy)},
           {"PUT", "/environments", handler(Who::kOperator, set_environments)},
           {"POST", "/explain", handler(Who::kOperator, explain)},
           {"GET", "/access-requests", handler(Who::kOperator, list_access_requests)},

@@ -11,6 +11,7 @@ namespace pons::egress {
 // For the operator:  GET /sandboxes, PUT /sandboxes/{id}/policy, PUT /environments, POST /explain,
 //                    GET /access-requests, POST /access-requests/{id}/close,
 //                    GET /metrics
+// For callers of the API, too: GET and PUT /sandboxes/{id}/policy
 // For every role:    POST /scan
 std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachments);
 

@@ -11,7 +11,7 @@ namespace pons::front {
 
 namespace {
 
-constexpr std::size_t kAnswerBytesMax = 64 * 1024;
+constexpr std::size_t kAnswerBytesMax = 4 << 20;
 
 Task<Result<Json>> ask(http::Client& role, const char* step, http::ClientRequest request) {
   auto sent = co_await role.send(std::move(request));
@@ -55,9 +55,23 @@ Task<Result<void>> RolesBehind::record_created(const e2b::Caller& caller,
                               {"at_unix_ms", info.created_unix_ms}});
 }
 
-Task<Result<void>> RolesBehind::record_ended(const e2b::Caller& caller, std::string id) {
-  return keep_record(
-      brain_, {{"op", "end"}, {"id", id}, {"project", caller.project}, {"reason", "killed"}});
+Task<Result<void>> RolesBehind::record_ended(std::string project, std::string id,
+                                             std::string reason) {
+  return keep_record(brain_, {{"op", "end"}, {"id", id}, {"project", project}, {"reason", reason}});
+}
+
+Task<Result<std::vector<e2b::OpenRecord>>> RolesBehind::list_open_records(std::string after) {
+  http::ClientRequest request{.target = fmt::format("/sandbox-records/open?after={}", after)};
+  CO_TRY(const auto answer, co_await ask(brain_, "list records", std::move(request)));
+  std::vector<e2b::OpenRecord> open;
+  try {
+    for (const Json& record : answer.at("open"))
+      open.push_back({.id = record.at("id").get<std::string>(),
+                      .project = record.at("project").get<std::string>()});
+  } catch (const Json::exception&) {
+    co_return make_error(ErrorCode::kInternal, "list records", "the answer has another shape");
+  }
+  co_return std::move(open);
 }
 
 Task<Result<void>> RolesBehind::set_network(std::string id, std::string policy) {
@@ -66,6 +80,19 @@ Task<Result<void>> RolesBehind::set_network(std::string id, std::string policy) 
   request.body = dump_json({{"policy", std::move(document)}});
   CO_TRY_VOID(co_await ask(egress_, "set network", std::move(request)));
   co_return {};
+}
+
+Task<Result<std::string>> RolesBehind::find_network(std::string id) {
+  http::ClientRequest request{.target = fmt::format("/sandboxes/{}/policy", id)};
+  CO_TRY(const auto answer, co_await ask(egress_, "find network", std::move(request)));
+  co_return dump_json(answer.value("policy", Json::object()));
+}
+
+Task<Result<std::string>> RolesBehind::ask_secrets(std::string question) {
+  http::ClientRequest request{.method = "POST", .target = "/project-secrets"};
+  request.body = std::move(question);
+  CO_TRY(const auto answer, co_await ask(egress_, "ask for secrets", std::move(request)));
+  co_return dump_json(answer);
 }
 
 }  // namespace pons::front

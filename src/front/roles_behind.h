@@ -18,8 +18,11 @@ class RolesBehind final : public e2b::Surroundings {
   Result<e2b::Caller> authenticate(const http::Exchange& exchange) override;
   Task<Result<void>> record_created(const e2b::Caller& caller,
                                     const sandbox::SandboxInfo& info) override;
-  Task<Result<void>> record_ended(const e2b::Caller& caller, std::string id) override;
+  Task<Result<void>> record_ended(std::string project, std::string id, std::string reason) override;
+  Task<Result<std::vector<e2b::OpenRecord>>> list_open_records(std::string after) override;
   Task<Result<void>> set_network(std::string id, std::string policy) override;
+  Task<Result<std::string>> find_network(std::string id) override;
+  Task<Result<std::string>> ask_secrets(std::string question) override;
 
  private:
   // More than a burst of a hundred SDKs needs, and less than what keeps this loop from others.

@@ -20,6 +20,11 @@ bool is_gone(const Error& error) {
   return error.code == ErrorCode::kUnavailable;
 }
 
+Error switched_unasked() {
+  return make_error(ErrorCode::kInvalid, "read answer",
+                    "the server switched protocols without being asked to");
+}
+
 Result<std::pair<sockaddr_storage, socklen_t>> numeric_endpoint(const std::string& address,
                                                                 std::uint16_t port) {
   sockaddr_storage storage{};
@@ -181,10 +186,16 @@ Task<Result<std::unique_ptr<ClientConnection>>> Client::connect() {
 Task<Result<ClientResponse>> Client::send(ClientRequest request) {
   const bool repeatable =
       (request.method == "GET" || request.method == "HEAD") && !request.body_source;
+  const bool is_conversation = request.body_source && !request.body_bytes;
   std::unique_ptr<ClientConnection> connection = take_idle();
   for (;;) {
     if (connection == nullptr) {
       CO_TRY(connection, co_await connect());
+    }
+    if (is_conversation) {
+      CO_TRY_VOID(co_await connection->converse(std::move(request), host_));
+      if (connection->head().status == kSwitchingProtocols) co_return switched_unasked();
+      co_return ClientResponse(*this, std::move(connection));
     }
     Result<void> done = co_await connection->send(request, host_);
     if (done || is_gone(done.error())) {
@@ -192,9 +203,7 @@ Task<Result<ClientResponse>> Client::send(ClientRequest request) {
       auto answered = co_await connection->read_head(request.method);
       if (answered || done) done = std::move(answered);
     }
-    if (done && connection->head().status == kSwitchingProtocols)
-      co_return make_error(ErrorCode::kInvalid, "read answer",
-                           "the server switched protocols without being asked to");
+    if (done && connection->head().status == kSwitchingProtocols) co_return switched_unasked();
     if (done) co_return ClientResponse(*this, std::move(connection));
     const bool stale = connection->reused() && !connection->answer_begun() && is_gone(done.error());
     if (!stale || !repeatable) co_return std::move(done).error();

@@ -86,10 +86,50 @@ Task<Result<void>> ClientConnection::send(const ClientRequest& request, const st
   co_return {};
 }
 
+Task<Result<void>> ClientConnection::converse(ClientRequest request, std::string host) {
+  conversation_ = std::make_unique<Conversation>(loop_);
+  Conversation& both = *conversation_;
+  both.request = std::move(request);
+  both.tasks.spawn(send_beside(std::move(host)));
+  both.tasks.spawn(read_head_beside(both.request.method));
+  for (TimePoint deadline = kNever;;) {
+    if (both.answered) co_return *both.answered;
+    // A server that has closed its ear may have answered before.
+    if (is_hopeless()) co_return *both.sent;
+    // However long the body takes: the server's time begins at its end.
+    if (both.sent && deadline == kNever) deadline = loop_.now() + limits_.first_byte_time;
+    both.news.reset();
+    if (co_await both.news.wait(deadline) == linux::Wait::kTimeout)
+      co_return make_error(ErrorCode::kTimeout, "read answer", "the server does not answer");
+  }
+}
+
+bool ClientConnection::is_hopeless() const {
+  const auto& sent = conversation_->sent;
+  return sent && !*sent && (source_failed_ || sent->error().code != ErrorCode::kUnavailable);
+}
+
+Task<> ClientConnection::send_beside(std::string host) {
+  Conversation& both = *conversation_;
+  both.sent = co_await send(both.request, host);
+  // Whoever reads the answer learns that the request has failed.
+  if (is_hopeless() && both.answered) shutdown(transport_->fd(), SHUT_RDWR);
+  both.news.set();
+}
+
+Task<> ClientConnection::read_head_beside(std::string method) {
+  Conversation& both = *conversation_;
+  both.answered = co_await read_head(std::move(method), kNever);
+  both.news.set();
+}
+
 Task<Result<void>> ClientConnection::send_body(const ClientRequest& request) {
   const std::optional<std::uint64_t> bytes = request.body_bytes;
   for (std::uint64_t sent = 0;;) {
-    CO_TRY(const std::string_view piece, co_await request.body_source());
+    const auto next = co_await request.body_source();
+    source_failed_ = !next;
+    if (!next) co_return next.error();
+    const std::string_view piece = *next;
     sent += piece.size();
     if (bytes && (sent > *bytes || (piece.empty() && sent < *bytes)))
       co_return make_error(ErrorCode::kInvalid, "send request", "the body has another length");
@@ -136,14 +176,13 @@ Task<Result<std::size_t>> ClientConnection::fill(TimePoint deadline) {
   co_return got;
 }
 
-Task<Result<void>> ClientConnection::read_head(std::string method) {
+Task<Result<void>> ClientConnection::read_head(std::string method, TimePoint deadline) {
   // Room for the largest head and a piece of body behind it, so that the buffer never moves once a
   // head points into it.
   buffer_.resize(limits_.head.bytes + 3 * kBodyBytes);
   floor_ = begin_ = end_ = 0;
   std::size_t scanned = 0;
   int interim = 0;
-  TimePoint deadline = loop_.now() + limits_.first_byte_time;
   for (;;) {
     const HeadParse parsed = parse_response_head(unread(), scanned, limits_.head, method, head_);
     if (parsed.state == HeadParse::State::kRefused)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "pons/http/chunked.h"
@@ -15,7 +16,12 @@ class ClientConnection {
                    const ClientLimits& limits);
 
   Task<Result<void>> send(const ClientRequest& request, const std::string& host);
-  Task<Result<void>> read_head(std::string method);
+  Task<Result<void>> read_head(std::string method) {
+    return read_head(std::move(method), loop_.now() + limits_.first_byte_time);
+  }
+  // Both at once, for a body whose end nobody knows: the answer may begin before it. Returns with
+  // the answer's head; what is left of the body is sent while the answer is read.
+  Task<Result<void>> converse(ClientRequest request, std::string host);
   Task<Result<std::string_view>> read_body();
   // The next piece as far as it is here already; empty when there is nothing to be had at once.
   Result<std::string_view> take_ready_body();
@@ -37,6 +43,11 @@ class ClientConnection {
  private:
   Task<Result<void>> send_body(const ClientRequest& request);
   Task<Result<void>> send_end(const ClientRequest& request);
+  Task<Result<void>> read_head(std::string method, TimePoint first_byte_deadline);
+  // The request cannot be completed, and not because the server stopped to listen.
+  bool is_hopeless() const;
+  Task<> send_beside(std::string host);
+  Task<> read_head_beside(std::string method);
   Task<Result<std::size_t>> fill(TimePoint deadline);
   std::string_view unread() const {
     return std::string_view(buffer_).substr(begin_, end_ - begin_);
@@ -57,6 +68,18 @@ class ClientConnection {
   bool request_sent_ = false;
   bool answer_begun_ = false;
   bool reused_ = false;
+  bool source_failed_ = false;  // of the request's body
+
+  // Of a conversation.
+  struct Conversation {
+    explicit Conversation(linux::Loop& loop) : news(loop), tasks(loop) {}
+    ClientRequest request;
+    std::optional<Result<void>> sent;
+    std::optional<Result<void>> answered;
+    linux::Event news;
+    linux::TaskGroup tasks;  // last: they use all of the above
+  };
+  std::unique_ptr<Conversation> conversation_;  // last: it uses all of the above
 };
 
 }  // namespace pons::http

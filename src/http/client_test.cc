@@ -101,6 +101,55 @@ TEST_F(ClientTest, NothingFromOutsideCanAddToTheHead) {
   }
 }
 
+// Gives a piece when it is told to.
+struct HeldSource {
+  linux::Event told;
+  std::string piece;
+  bool fails = false;
+  Task<Result<std::string_view>> next() {
+    co_await told.wait(kNever);
+    told.reset();
+    if (fails) co_return make_error(ErrorCode::kUnavailable, "read source", "gone");
+    co_return std::string_view(piece);
+  }
+};
+
+TEST_F(ClientTest, AnAnswerIsReadWhileTheBodyIsSent) {
+  use();
+  HeldSource source{.told = linux::Event(thread_.loop()), .piece = {}};
+  auto running = begin({.method = "POST", .body_source = [&] { return source.next(); }});
+  TextPeer server = origin_.accept();
+  server.read_until("\r\n\r\n");
+  server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+  thread_.call([&] {
+    source.piece = "later";
+    source.told.set();
+  });
+  EXPECT_EQ(server.read_until("later\r\n"), "5\r\nlater\r\n");
+  thread_.call([&] {
+    source.piece.clear();
+    source.told.set();
+  });
+  EXPECT_EQ(server.read_until("0\r\n\r\n"), "0\r\n\r\n");
+  server.send("3\r\ntwo\r\n0\r\n\r\n");
+  EXPECT_EQ(body_of(std::move(running)), "onetwo");
+}
+
+TEST_F(ClientTest, AnAnswerWhoseRequestFailsIsCutOff) {
+  use();
+  HeldSource source{.told = linux::Event(thread_.loop()), .piece = {}};
+  auto running = begin({.method = "POST", .body_source = [&] { return source.next(); }});
+  TextPeer server = origin_.accept();
+  server.read_until("\r\n\r\n");
+  server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+  thread_.call([&] {
+    source.fails = true;
+    source.told.set();
+  });
+  EXPECT_EQ(failure(std::move(running)), ErrorCode::kUnavailable);
+  EXPECT_FALSE(server.read_to_end().ends_with("0\r\n\r\n")) << "it must not look complete";
+}
+
 // Counts how often it is asked, and waits for nobody.
 struct CountingSource {
   std::size_t pieces_left;

@@ -290,10 +290,15 @@ Task<Result<TemplateInfo>> NamespacesProvider::snapshot(std::string id, std::str
   if (copied->reply.values[0] != layers.size())
     co_return make_error(ErrorCode::kInternal, "take snapshot", "not all layers were copied");
   info.layers.clear();
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    info.layers.push_back(hex_of(copied->reply.digests[i]));
+  // One that is there twice, like those in which nothing changed, says the same once, on top; the
+  // kernel takes none twice.
+  const auto put = [&info](std::string layer) {
+    if (std::ranges::find(info.layers, layer) == info.layers.end())
+      info.layers.push_back(std::move(layer));
+  };
+  for (std::size_t i = 0; i < layers.size(); ++i) put(hex_of(copied->reply.digests[i]));
   for (const auto& digest : call->record.spec.template_layers)
-    if (digest != spawner::kTrustLayer) info.layers.push_back(hex_of(digest));
+    if (digest != spawner::kTrustLayer) put(hex_of(digest));
   info.name = template_name;
   info.kind = "snapshot";
   info.source = "snapshot of " + id;

@@ -13,6 +13,8 @@ extern const char pons_store_migration_0001_begin[];
 extern const char pons_store_migration_0001_end[];
 extern const char pons_store_migration_0002_begin[];
 extern const char pons_store_migration_0002_end[];
+extern const char pons_store_migration_0003_begin[];
+extern const char pons_store_migration_0003_end[];
 }
 // NOLINTEND(readability-identifier-naming)
 
@@ -57,13 +59,16 @@ Result<void> apply(Database& database, const Migration& migration) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 2> kAll = {{
+  static const std::array<Migration, 3> kAll = {{
       {.number = 1,
        .name = "projects_and_keys",
        .sql = {pons_store_migration_0001_begin, pons_store_migration_0001_end}},
       {.number = 2,
        .name = "sandboxes",
        .sql = {pons_store_migration_0002_begin, pons_store_migration_0002_end}},
+      {.number = 3,
+       .name = "open_sandboxes",
+       .sql = {pons_store_migration_0003_begin, pons_store_migration_0003_end}},
   }};
   return kAll;
 }

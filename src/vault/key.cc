@@ -63,6 +63,14 @@ bool start_sodium() {
   return sodium_init() >= 0;
 }
 
+Secret subkey(const Secret& key, std::string_view purpose) {
+  std::string bytes(kKeyBytes, '\0');
+  crypto_generichash(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(),
+                     reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size(),
+                     reinterpret_cast<const unsigned char*>(key.reveal().data()), key.size());
+  return Secret(std::move(bytes));
+}
+
 Result<bool> has_sealed_files(const std::string& state_directory) {
   std::error_code error;
   const std::filesystem::directory_iterator all(

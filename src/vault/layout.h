@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "pons/base/result.h"
+#include "pons/base/secret.h"
 
 // The files below the role's state directory.
 
@@ -17,6 +18,9 @@ inline constexpr std::string_view kKeyProofFile = "key.proof";
 
 // False when the library cannot get random numbers.
 bool start_sodium();
+
+// One key per purpose: whoever learns how stubs are made learns nothing of the seals.
+Secret subkey(const Secret& key, std::string_view purpose);
 
 // Whether the vault below holds anything that a key has sealed.
 Result<bool> has_sealed_files(const std::string& state_directory);

@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <sodium.h>
 
 #include "layout.h"
 #include "pons/base/check.h"
@@ -19,15 +18,6 @@ namespace {
 
 constexpr std::string_view kKeyProof = "this vault opens with this key";
 constexpr std::string_view kTemporaryEnding = ".tmp";
-
-// One key per purpose: whoever learns how stubs are made learns nothing of the seals.
-Secret subkey(const Secret& key, std::string_view purpose) {
-  std::string bytes(kKeyBytes, '\0');
-  crypto_generichash(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(),
-                     reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size(),
-                     reinterpret_cast<const unsigned char*>(key.reveal().data()), key.size());
-  return Secret(std::move(bytes));
-}
 
 Error not_found(std::string_view name) {
   return make_error(ErrorCode::kNotFound, "find credential",

@@ -1,4 +1,4 @@
-"""Sandboxes over the public door, byte by byte: what the SDK sends, and what it never would."""
+"""E2B's wire protocol over the public door, byte by byte: what the SDK sends, and what it never would."""
 
 import base64
 import http.client
@@ -7,6 +7,14 @@ import socket
 import struct
 
 from pons_fixture import PATIENCE_SECONDS
+
+PORT = "49983"
+
+
+class Refused(Exception):
+    def __init__(self, status, body):
+        super().__init__(f"{status}: {body}")
+        self.status = status
 
 
 def envelope(message):
@@ -44,11 +52,15 @@ class Door:
             if connection is None:
                 used.close()
 
+    def require(self, method, target, body=None):
+        """What the answer says, which is no refusal."""
+        status, _, answer = self.ask(method, target, body)
+        if status >= 400:
+            raise Refused(status, answer)
+        return json.loads(answer) if answer else None
+
     def create(self, **options):
-        status, _, body = self.ask("POST", "/sandboxes", {"templateID": "base", "timeout": 300, **options})
-        if status != 201:
-            raise AssertionError(f"{status} {body}")
-        made = json.loads(body)
+        made = self.require("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 300, **options})
         return Box(self, made["sandboxID"], made["envdAccessToken"])
 
 
@@ -56,50 +68,97 @@ class Box:
     def __init__(self, door, identity, token):
         self.door = door
         self.id = identity
-        self.token = token
+        self.fields = {"E2b-Sandbox-Id": identity, "E2b-Sandbox-Port": PORT, "X-Access-Token": token,
+                       "Authorization": "Basic " + base64.b64encode(b"user:").decode()}
 
-    def headers(self):
-        return {"E2b-Sandbox-Id": self.id, "E2b-Sandbox-Port": "49983", "X-Access-Token": self.token,
-                "Authorization": "Basic " + base64.b64encode(b"user:").decode()}
-
-    def stream(self, method, message, seconds=PATIENCE_SECONDS):
+    def open(self, method, message, seconds=PATIENCE_SECONDS):
         """The answer to a call that streams, its head read and the rest not."""
         connection = self.door.connection(seconds)
-        connection.request("POST", f"/process.Process/{method}", body=envelope(message), headers={
-            **self.headers(), "Content-Type": "application/connect+json", "Connect-Protocol-Version": "1"})
+        connection.request("POST", f"/{method}", body=envelope(message), headers={
+            **self.fields, "Content-Type": "application/connect+json", "Connect-Protocol-Version": "1"})
         return Stream(connection, connection.getresponse())
 
-    def start(self, line, **options):
-        return self.stream("Start", {"process": {"cmd": "/bin/sh", "args": ["-c", line]}}, **options)
+    def start(self, line, seconds=PATIENCE_SECONDS, **more):
+        return self.open("process.Process/Start", {
+            "process": {"cmd": "/bin/bash", "args": ["-c", line]}, "stdin": False, **more}, seconds)
+
+    def run(self, line):
+        """Output and exit code."""
+        stream, output, code = self.start(line), b"", None
+        for message in stream:
+            event = message.get("event", {})
+            output += base64.b64decode(event.get("data", {}).get("stdout", ""))
+            if "end" in event:
+                code = event["end"].get("exitCode", 0)
+        stream.close()
+        return output.decode(errors="replace"), code
+
+    def read(self, path):
+        return self.files("GET", path)
+
+    def write(self, path, data):
+        return self.files("POST", path, data)
+
+    def files(self, method, path, data=None):
+        connection = self.door.connection()
+        try:
+            connection.request(method, f"/files?path={path}", body=data,
+                               headers={**self.fields, "Content-Type": "application/octet-stream"})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def kill(self):
+        self.door.require("DELETE", f"/sandboxes/{self.id}")
 
 
 class Stream:
+    """Iterates over messages; `end` is the last envelope, None when the stream was cut."""
+
     def __init__(self, connection, response):
         self.connection = connection
         self.response = response
         self.status = response.status
+        self.end = None
 
     def next(self):
-        """The next message; None at the end, which may hold an error."""
+        """The next message, or None when there is none."""
         head = self.response.read(5)
         if len(head) < 5:
-            raise AssertionError("the stream was cut")
+            return None
         flags, size = struct.unpack(">BI", head)
         message = json.loads(self.response.read(size))
         if flags & 2:
-            if "error" in message:
-                raise AssertionError(message["error"])
+            self.end = message
             return None
         return message
 
+    def take(self):
+        """The next message; None at an end that is a good one."""
+        message = self.next()
+        if message is None and self.end != {}:
+            raise AssertionError(self.end or "the stream was cut")
+        return message
+
+    def __iter__(self):
+        try:
+            while (message := self.next()) is not None:
+                yield message
+        except (OSError, http.client.HTTPException, ValueError):
+            return
+
+    def pid(self):
+        return self.next()["event"]["start"]["pid"]
+
     def output(self):
-        """Everything the process writes, and its end."""
+        """Everything the process writes, up to its good end."""
         text = b""
-        while (message := self.next()) is not None:
+        while (message := self.take()) is not None:
             data = message.get("event", {}).get("data", {})
             text += base64.b64decode(data.get("stdout", ""))
         return text
 
     def close(self):
-        self.connection.close()
         self.response.close()
+        self.connection.close()

@@ -61,6 +61,15 @@ class E2b(PonsTestCase):
     def test_ports(self):
         self.run_suite("ports")
 
+    def test_streams_through_ports(self):
+        self.run_suite("streams")
+
+    def test_options(self):
+        self.run_suite("options")
+
+    def test_secrets(self):
+        self.run_suite("secrets")
+
     def test_the_quickstart_runs_as_it_stands(self):
         example = os.path.join(self.directory, "quickstart")
         shutil.copytree(os.path.join(HERE, "..", "..", "examples", "e2b-quickstart"), example,

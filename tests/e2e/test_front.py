@@ -53,13 +53,13 @@ class RolesGone(DoorCase):
         door = self.open_door()
         box = door.create()
         stream = box.start("echo before; read x < /tmp/never; sleep 100")
-        stream.next()
+        stream.take()
         with self.stopped("warden"):
             # Who was first to ask waits a moment; who comes later is told at once, streams included.
             self.assert_told_to_come_again(door.ask("GET", "/v2/sandboxes"))
             self.assert_told_to_come_again(door.ask("POST", "/sandboxes", {"templateID": "base"}))
             with self.assertRaisesRegex(AssertionError, "unavailable"):
-                box.start("true").next()
+                box.start("true").take()
             self.assertEqual(self.pons.request("/healthz")[0], 200)
         wait_for(lambda: self.list_sandboxes() == 200, "it recovers")
         self.assertEqual(box.start("echo again").output(), b"again\n")
@@ -139,7 +139,7 @@ class Crowds(DoorCase):
         for index in range(1_100):
             streams.append(boxes[index % 6].start("read x < /tmp/go; echo done"))
             self.assertEqual(streams[-1].status, 200)
-            self.assertIn("start", streams[-1].next()["event"])
+            self.assertIn("start", streams[-1].take()["event"])
         self.assertEqual(self.list_sandboxes(), 200)
         extra = door.create()
         self.assertEqual(extra.start("echo mine").output(), b"mine\n")
@@ -171,7 +171,7 @@ class Crowds(DoorCase):
         with self.assertRaisesRegex(AssertionError, "resource_exhausted|Resource temporarily unavailable"):
             for _ in range(600):
                 streams.append(box.start("sleep 100"))
-                streams[-1].next()
+                streams[-1].take()
         self.assertEqual(other.start("echo well").output(), b"well\n")
         self.assertEqual(self.list_sandboxes(), 200)
 
@@ -187,13 +187,13 @@ class SlowReaders(DoorCase):
         for _ in range(4):
             client = door.connect()
             client.sendall(("GET /files?path=/tmp/large HTTP/1.1\r\nHost: p\r\n" + "".join(
-                f"{name}: {value}\r\n" for name, value in box.headers().items()) + "\r\n").encode())
+                f"{name}: {value}\r\n" for name, value in box.fields.items()) + "\r\n").encode())
             readers.append(client)
         time.sleep(3)
         for pid, was in zip(pids, before):
             self.assertLess(resident_kib(pid) - was, 48 * 1024)
         self.assertEqual(box.start("echo well").output(), b"well\n")
-        self.assertEqual(readers[0].next()["event"].keys(), {"start"})
+        self.assertEqual(readers[0].take()["event"].keys(), {"start"})
         for reader in readers:
             reader.close()
 
@@ -202,7 +202,7 @@ class Manners(DoorCase):
     def test_malformed_requests_are_refused_and_harm_nobody(self):
         door = self.open_door()
         box = door.create()
-        fields = "".join(f"{name}: {value}\r\n" for name, value in box.headers().items())
+        fields = "".join(f"{name}: {value}\r\n" for name, value in box.fields.items())
         cases = {
             b"GET /v2/sandboxes HTTP/1.1\r\n\r\n": "400",
             b"GET  /v2/sandboxes HTTP/1.1\r\nHost: p\r\n\r\n": "400",

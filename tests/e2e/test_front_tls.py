@@ -150,7 +150,7 @@ class Clients(TlsCase):
                   "frame = c.recv(4096); size = frame[1] & 127; mask = frame[2:6]\n"
                   "text = bytes(b ^ mask[i % 4] for i, b in enumerate(frame[6:6 + size]))\n"
                   "c.sendall(bytes([0x81, size]) + text); c.recv(4096)\n")
-        box.start(f"cat > /tmp/s.py <<'EOF'\n{server}EOF\nexec python3 /tmp/s.py").next()
+        box.start(f"cat > /tmp/s.py <<'EOF'\n{server}EOF\nexec python3 /tmp/s.py").take()
 
         def talk():
             client = box.door.connect()

@@ -3,10 +3,15 @@
     .global pons_store_migration_0001_end
     .global pons_store_migration_0002_begin
     .global pons_store_migration_0002_end
+    .global pons_store_migration_0003_begin
+    .global pons_store_migration_0003_end
 pons_store_migration_0001_begin:
     .incbin "0001_projects_and_keys.sql"
 pons_store_migration_0001_end:
 pons_store_migration_0002_begin:
     .incbin "0002_sandboxes.sql"
 pons_store_migration_0002_end:
+pons_store_migration_0003_begin:
+    .incbin "0003_open_sandboxes.sql"
+pons_store_migration_0003_end:
     .section .note.GNU-stack, "", %progbits

@@ -1,14 +1,15 @@
 // The SDK as users have it, pointed at Pons by environment variables alone.
 import { after, before } from 'node:test'
-import { Sandbox } from 'e2b'
+import { Sandbox, Secret } from 'e2b'
 
-export { Sandbox }
+export { Sandbox, Secret }
 
-// One sandbox for all tests of a file, and its end.
-export function sharedSandbox(options = {}) {
+// One sandbox for all tests of a file, prepared, and its end.
+export function sharedSandbox(options = {}, prepare = async () => {}) {
   const box = {}
   before(async () => {
     box.sandbox = await Sandbox.create({ timeoutMs: 120_000, ...options })
+    await prepare(box.sandbox)
   })
   after(async () => {
     await box.sandbox?.kill()

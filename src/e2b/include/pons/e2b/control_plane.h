@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -19,6 +20,11 @@ struct Caller {
   std::string project;
 };
 
+struct OpenRecord {
+  std::string id;
+  std::string project;
+};
+
 // What the control plane needs beside sandboxes, and others hold.
 class Surroundings {
  public:
@@ -28,9 +34,18 @@ class Surroundings {
   // Durable when it returns.
   virtual Task<Result<void>> record_created(const Caller& caller,
                                             const sandbox::SandboxInfo& info) = 0;
-  virtual Task<Result<void>> record_ended(const Caller& caller, std::string id) = 0;
+  virtual Task<Result<void>> record_ended(std::string project, std::string id,
+                                          std::string reason) = 0;
+  // Sandboxes of whose making there is a record and of whose end there is none: some of those
+  // behind `after`, by id; none when there are no more.
+  virtual Task<Result<std::vector<OpenRecord>>> list_open_records(std::string after) = 0;
   // From now on the sandbox is under this policy: JSON text.
   virtual Task<Result<void>> set_network(std::string id, std::string policy) = 0;
+  // The policy that it is under.
+  virtual Task<Result<std::string>> find_network(std::string id) = 0;
+  // A question about the secrets of a project, and the answer: JSON texts, as of the vault's
+  // secret_routes.h.
+  virtual Task<Result<std::string>> ask_secrets(std::string question) = 0;
 };
 
 struct ControlSettings {
@@ -38,14 +53,17 @@ struct ControlSettings {
 };
 
 // Sandboxes as E2B's SDKs ask for them: create, connect, list, kill, timeouts, pause, fork,
-// network, snapshots, metrics; old and new paths. A caller sees the sandboxes of its own project,
-// and of no other.
+// network, snapshots, metrics, secrets; old and new paths. A caller sees the sandboxes of its own
+// project, and of no other.
 class ControlPlane {
  public:
   ControlPlane(linux::Loop& loop, sandbox::Provider& provider, Directory& directory,
                Surroundings& surroundings, ControlSettings settings);
 
   Task<> handle(http::Exchange& exchange) { return handler_(exchange); }
+  // Tells the store of sandboxes that ended by themselves; happens now and then without being
+  // asked.
+  Task<Result<void>> record_ends();
 
  private:
   struct Request;
@@ -65,16 +83,26 @@ class ControlPlane {
   Task<Result<http::Response>> fork(Request request);
   Task<Result<http::Response>> update_network(Request request);
   Task<Result<http::Response>> metrics(Request request);
+  Task<Result<http::Response>> metrics_of_several(Request request);
   Task<Result<http::Response>> logs(Request request);
   Task<Result<http::Response>> snapshot(Request request);
   Task<Result<http::Response>> list_snapshots(Request request);
   Task<Result<http::Response>> remove_template(Request request);
+  Task<Result<http::Response>> find_alias(Request request);
+  Task<Result<http::Response>> create_secret(Request request);
+  Task<Result<http::Response>> list_secrets(Request request);
+  Task<Result<http::Response>> inspect_secret(Request request);
+  Task<Result<http::Response>> update_secret(Request request);
+  Task<Result<http::Response>> remove_secret(Request request);
+  Task<Result<http::Response>> refuse(Request request);
 
   // kNotFound as well when it is another project's.
   Task<Result<sandbox::SandboxInfo>> find(const Caller& caller, std::string id);
   Task<Result<sandbox::SandboxInfo>> fork_one(const Caller& caller,
                                               const sandbox::SandboxInfo& from,
                                               sandbox::Milliseconds timeout);
+  Task<Result<void>> end_processes(std::string id);
+  Task<> follow_ends();
   // The name by which the warden knows the template that the caller means.
   Task<Result<std::string>> resolve_template(const Caller& caller, std::string_view wanted);
   Task<Result<void>> learn_templates();
@@ -83,7 +111,7 @@ class ControlPlane {
   // Makes it and writes it down at the same time: both have to wait for others.
   Task<Result<sandbox::SandboxInfo>> make_recorded(const Caller& caller,
                                                    sandbox::CreateRequest create);
-  Task<> record_end(Caller caller, std::string id);
+  Task<> record_end(std::string project, std::string id, std::string reason);
 
   linux::Loop& loop_;
   sandbox::Provider& provider_;
@@ -93,12 +121,16 @@ class ControlPlane {
   http::Handler handler_;
   std::vector<sandbox::TemplateInfo> templates_;
   TimePoint templates_until_{};
-  struct Usage {
+  // What was measured when somebody asked, oldest first.
+  struct Sample {
     std::int64_t unix_ms = 0;
-    std::uint64_t cpu_usec = 0;
+    double cpu_pct = 0;
+    sandbox::Metrics usage;
   };
-  std::map<std::string, Usage> last_usage_;
-  linux::TaskGroup tasks_;  // last: its tasks use all of the above
+  Task<Result<const std::deque<Sample>*>> measure(sandbox::SandboxInfo info);
+  std::map<std::string, std::deque<Sample>> usage_;
+  std::set<std::string> being_made_;  // have a record, and may not live yet
+  linux::TaskGroup background_;  // last: it uses all of the above
 };
 
 }  // namespace pons::e2b

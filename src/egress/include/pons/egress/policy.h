@@ -48,13 +48,15 @@ struct PolicyLimits {
 };
 
 struct PolicyRule;  // policy_rule.h: private
+struct FieldRule;
 
 // What one sandbox may reach, compiled from a document. Immutable: a change is a new policy with a
 // higher generation, by which those who act on an older one know to ask again.
 //
 // Several rules for one host add up. In mode `public` a host that no rule names is reached at any
 // public address, on ports 443 and 80 or those of rules with the host "*"; a host that a rule names
-// is under its rules as in mode `list`. What `deny` names is never allowed.
+// is under its rules as in mode `list`. What `deny` names is never allowed, unless the document
+// says that `allow` is preferred and names it.
 class Policy {
  public:
   // The error names the place in the document as a JSON pointer and says how to write it instead.
@@ -68,6 +70,11 @@ class Policy {
   Mode mode() const { return mode_; }
   const PolicyLimits& limits() const { return limits_; }
   const std::vector<std::string>& credentials() const { return credentials_; }
+  // Whose secrets its field rules mean; empty: it has no such rules.
+  const std::string& project() const { return project_; }
+  const std::vector<FieldRule>& field_rules() const { return fields_; }
+  // Those for the destination, in order: the last one for a field counts.
+  std::vector<const FieldRule*> fields_for(const Destination& destination) const;
 
   // For DNS.
   Decision judge_name(const HostName& name) const;
@@ -95,6 +102,7 @@ class Policy {
   std::vector<const PolicyRule*> rules_for(const Destination& destination,
                                            std::uint16_t port) const;
   const PolicyRule* find_denial(const Destination& destination) const;
+  bool is_named(const Destination& destination) const;
 
   std::uint64_t generation_ = 0;
   Mode mode_ = Mode::kNone;
@@ -102,6 +110,9 @@ class Policy {
   std::vector<std::string> credentials_;
   std::vector<PolicyRule> allow_;
   std::vector<PolicyRule> deny_;
+  bool prefers_allow_ = false;
+  std::string project_;
+  std::vector<FieldRule> fields_;
 };
 
 // gateway.pons.internal and tools.pons.internal: always there, in every mode.

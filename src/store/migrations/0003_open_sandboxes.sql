@@ -1,0 +1,1 @@
+CREATE INDEX sandboxes_open ON sandboxes (id) WHERE ended IS NULL;

@@ -1,0 +1,246 @@
+#include "pons/vault/project_secrets.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "layout.h"
+#include "pons/base/id.h"
+#include "pons/base/json.h"
+#include "pons/base/text.h"
+#include "pons/linux/fd.h"
+#include "pons/vault/sealed.h"
+
+namespace pons::vault {
+
+namespace {
+
+constexpr std::string_view kDirectory = "secrets";
+constexpr std::string_view kTemporaryEnding = ".tmp";
+constexpr std::size_t kNameBytesMax = 128;
+constexpr std::size_t kValueBytesMax = 8 * 1024;
+constexpr std::size_t kMetadataMax = 64;
+constexpr std::size_t kMetadataBytesMax = 8 * 1024;
+constexpr std::size_t kProjectSecretsMax = 256;
+constexpr std::size_t kAllSecretsMax = 4096;
+constexpr std::size_t kSizeBytes = 4;
+
+Error wrong(std::string message) {
+  return make_error(ErrorCode::kInvalid, "keep secret", std::move(message));
+}
+
+Error not_found() {
+  return make_error(ErrorCode::kNotFound, "find secret", "the project has no such secret");
+}
+
+// What can stand in a field of a request.
+Result<void> check_secret_value(std::string_view value) {
+  if (value.empty()) return wrong("a secret's value is not empty");
+  if (value.size() > kValueBytesMax) return wrong("a secret's value has at most 8 KiB");
+  if (!std::ranges::all_of(value, [](char c) { return c >= 0x20 && c < 0x7F; }))
+    return wrong("a secret's value is printable ASCII: it is put into a field of a request");
+  if (trim(value) != value) return wrong("a secret's value neither begins nor ends with a space");
+  return {};
+}
+
+Result<void> check_metadata(const ProjectSecrets::Metadata& metadata) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : metadata) bytes += name.size() + value.size();
+  if (metadata.size() > kMetadataMax || bytes > kMetadataBytesMax)
+    return wrong(fmt::format("metadata has at most {} entries and {} bytes", kMetadataMax,
+                             kMetadataBytesMax));
+  return {};
+}
+
+// The size of the description, the description as JSON, the value: no JSON ever holds a value.
+Secret encode(const ProjectSecret& secret) {
+  const std::string about = dump_json({{"project", secret.project},
+                                       {"name", secret.name},
+                                       {"version", secret.version},
+                                       {"metadata", secret.metadata},
+                                       {"created_unix_ms", secret.created_unix_ms},
+                                       {"updated_unix_ms", secret.updated_unix_ms}});
+  std::string plain;
+  plain.reserve(kSizeBytes + about.size() + secret.value.size());
+  for (std::size_t i = 0; i < kSizeBytes; ++i) plain += static_cast<char>(about.size() >> 8 * i);
+  plain.append(about).append(secret.value.reveal());
+  return Secret(std::move(plain));
+}
+
+Result<ProjectSecret> decode(std::string id, std::string_view plain) {
+  const auto damaged = [] {
+    return make_error(ErrorCode::kDenied, "open secret", "its content has another form");
+  };
+  if (plain.size() < kSizeBytes) return damaged();
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < kSizeBytes; ++i)
+    size |= static_cast<std::size_t>(static_cast<unsigned char>(plain[i])) << 8 * i;
+  plain.remove_prefix(kSizeBytes);
+  if (size > plain.size()) return damaged();
+  const Json about = TRY(parse_json(plain.substr(0, size)));
+  try {
+    ProjectSecret secret;
+    secret.id = std::move(id);
+    secret.project = about.at("project").get<std::string>();
+    secret.name = about.at("name").get<std::string>();
+    secret.version = about.at("version").get<std::uint64_t>();
+    secret.metadata = about.at("metadata").get<ProjectSecrets::Metadata>();
+    secret.created_unix_ms = about.at("created_unix_ms").get<std::int64_t>();
+    secret.updated_unix_ms = about.at("updated_unix_ms").get<std::int64_t>();
+    secret.value = Secret(std::string(plain.substr(size)));
+    if (!is_secret_name(secret.name) || !check_secret_value(secret.value.reveal()))
+      return damaged();
+    return secret;
+  } catch (const Json::exception&) {
+    return damaged();
+  }
+}
+
+}  // namespace
+
+bool is_secret_name(std::string_view name) {
+  return !name.empty() && name.size() <= kNameBytesMax && is_valid_utf8(name) &&
+         std::ranges::none_of(name, [](char c) {
+           return (static_cast<unsigned char>(c) < 0x20) || c == 0x7F || c == '{' || c == '}';
+         });
+}
+
+ProjectSecrets::ProjectSecrets(std::string directory, Secret key, const Clock& clock)
+    : directory_(std::move(directory)), key_(std::move(key)), clock_(clock) {}
+
+Result<std::unique_ptr<ProjectSecrets>> ProjectSecrets::open(const std::string& state_directory,
+                                                             const Secret& key,
+                                                             const Clock& clock) {
+  if (!start_sodium())
+    return make_error(ErrorCode::kUnsupported, "open secrets", "there are no random numbers");
+  if (key.size() != kKeyBytes)
+    return make_error(ErrorCode::kInvalid, "open secrets", "their key has 32 bytes");
+  std::string directory = fmt::format("{}/{}", state_directory, kDirectory);
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return os_error("create secrets directory", directory);
+  std::unique_ptr<ProjectSecrets> secrets(
+      new ProjectSecrets(std::move(directory), subkey(key, "pons project secrets 1"), clock));
+  TRY_VOID(secrets->read_files());
+  return secrets;
+}
+
+Result<void> ProjectSecrets::read_files() {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory_, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string file = entry->path().filename().string();
+    // What a process left that was killed between writing and renaming.
+    if (file.ends_with(kTemporaryEnding)) unlink(entry->path().c_str());
+    if (!file.ends_with(kSealedEnding)) continue;
+    const std::string id = file.substr(0, file.size() - kSealedEnding.size());
+    auto secret = [&]() -> Result<ProjectSecret> {
+      const auto sealed = TRY(linux::read_file(entry->path().string(), kSealedBytesMax));
+      const Secret plain = TRY(open_bytes(key_, id, sealed));
+      return decode(id, plain.reveal());
+    }();
+    if (!secret || all_.size() >= kAllSecretsMax) {
+      damaged_.push_back(file);
+      continue;
+    }
+    Place place{secret->project, secret->name};
+    all_[std::move(place)] = std::make_shared<const ProjectSecret>(std::move(*secret));
+  }
+  if (error) return os_error("read secrets directory", directory_, error.value());
+  return {};
+}
+
+Result<ProjectSecrets::Found> ProjectSecrets::create(const std::string& project,
+                                                     const std::string& name, Secret value,
+                                                     Metadata metadata) {
+  if (!is_secret_name(name))
+    return wrong("a secret's name has 1 to 128 bytes, no braces and no control characters");
+  TRY_VOID(check_secret_value(value.reveal()));
+  TRY_VOID(check_metadata(metadata));
+  if (find_named(project, name) != nullptr)
+    return make_error(ErrorCode::kConflict, "keep secret",
+                      fmt::format("secret \"{}\" exists already", name));
+  if (list(project).size() >= kProjectSecretsMax || all_.size() >= kAllSecretsMax)
+    return make_error(ErrorCode::kLimit, "keep secret",
+                      fmt::format("a project has at most {} secrets", kProjectSecretsMax));
+  ProjectSecret secret;
+  secret.id = "sec" + random_text(20);
+  secret.project = project;
+  secret.name = name;
+  secret.value = std::move(value);
+  secret.metadata = std::move(metadata);
+  secret.created_unix_ms = secret.updated_unix_ms = now_unix_ms();
+  return keep(std::move(secret));
+}
+
+Result<ProjectSecrets::Found> ProjectSecrets::update(const std::string& project,
+                                                     std::string_view word, Secret value,
+                                                     std::optional<Metadata> metadata) {
+  const Found old = TRY(load(project, word));
+  TRY_VOID(check_secret_value(value.reveal()));
+  if (metadata) TRY_VOID(check_metadata(*metadata));
+  ProjectSecret secret;
+  secret.id = old->id;
+  secret.project = old->project;
+  secret.name = old->name;
+  secret.value = std::move(value);
+  secret.version = old->version + 1;
+  secret.metadata = metadata ? *std::move(metadata) : old->metadata;
+  secret.created_unix_ms = old->created_unix_ms;
+  secret.updated_unix_ms = now_unix_ms();
+  return keep(std::move(secret));
+}
+
+Result<void> ProjectSecrets::remove(const std::string& project, std::string_view word) {
+  const Found secret = TRY(load(project, word));
+  // In memory first: a value that cannot be deleted on disk is still not used again.
+  all_.erase({secret->project, secret->name});
+  ++generation_;
+  const std::string file = fmt::format("{}/{}{}", directory_, secret->id, kSealedEnding);
+  if (unlink(file.c_str()) != 0 && errno != ENOENT) return os_error("remove secret", file);
+  return linux::sync_directory(directory_);
+}
+
+Result<ProjectSecrets::Found> ProjectSecrets::load(const std::string& project,
+                                                   std::string_view word) const {
+  if (auto named = find_named(project, word)) return named;
+  for (const auto& [place, secret] : all_)
+    if (place.first == project && secret->id == word) return secret;
+  return not_found();
+}
+
+ProjectSecrets::Found ProjectSecrets::find_named(std::string_view project,
+                                                 std::string_view name) const {
+  const auto found = all_.find({std::string(project), std::string(name)});
+  return found == all_.end() ? nullptr : found->second;
+}
+
+std::vector<ProjectSecrets::Found> ProjectSecrets::list(std::string_view project) const {
+  std::vector<Found> own;
+  for (auto at = all_.lower_bound({std::string(project), std::string()});
+       at != all_.end() && at->first.first == project; ++at)
+    own.push_back(at->second);
+  return own;
+}
+
+Result<ProjectSecrets::Found> ProjectSecrets::keep(ProjectSecret secret) {
+  const Secret plain = encode(secret);
+  TRY_VOID(write_durably(directory_, fmt::format("{}{}", secret.id, kSealedEnding),
+                         seal_bytes(key_, secret.id, plain.reveal())));
+  Place place{secret.project, secret.name};
+  auto kept = std::make_shared<const ProjectSecret>(std::move(secret));
+  all_[std::move(place)] = kept;
+  ++generation_;
+  return kept;
+}
+
+std::int64_t ProjectSecrets::now_unix_ms() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall().time_since_epoch())
+      .count();
+}
+
+}  // namespace pons::vault
