@@ -12,7 +12,9 @@ namespace {
 using State = IoOutcome::State;
 
 constexpr Duration kLingerTime = std::chrono::seconds(2);
-constexpr std::size_t kLingerBytesMax = 1024 * 1024;
+// A client in the middle of an upload fills all buffers between us before it sees the answer.
+constexpr std::size_t kLingerBytesMax = 32 * 1024 * 1024;
+constexpr std::size_t kLingerTurnBytes = 1024 * 1024;
 
 // Every call says MSG_DONTWAIT: whoever handed the socket over may still hold a copy and switch it
 // to blocking.
@@ -100,10 +102,14 @@ Task<> close_gently(Transport& transport, std::span<char> scratch) {
   if (!co_await finish_writing(transport, kLingerTime)) co_return;
   const TimePoint deadline = transport.watch().loop().now() + kLingerTime;
   std::size_t dropped = 0;
+  std::size_t turn = 0;
   while (dropped < kLingerBytesMax) {
     const auto got = co_await read_some(transport, scratch, deadline);
     if (!got || *got == 0) co_return;
     dropped += *got;
+    if ((turn += *got) < kLingerTurnBytes) continue;
+    turn = 0;
+    co_await transport.watch().loop().next_round();
   }
 }
 
