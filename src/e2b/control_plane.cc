@@ -185,7 +185,7 @@ Task<Result<SandboxInfo>> ControlPlane::make_recorded(const Caller& caller,
   auto info = co_await provider_.create(std::move(create));
   co_await recording.wait_until_empty(kNever);
   if (!info) {
-    if (recorded && *recorded) background_.spawn(record_end(caller.project, planned.id, "not made"));
+    if (recorded && *recorded) background_.spawn(give_up(caller.project, planned.id));
     co_return info;
   }
   if (recorded && *recorded) co_return info;
@@ -195,11 +195,16 @@ Task<Result<SandboxInfo>> ControlPlane::make_recorded(const Caller& caller,
   co_return std::move(*recorded).error();
 }
 
+// What failed may have been the way to the warden only, where it is made all the same. A record
+// that stays open is closed when the sandbox is seen to have ended.
+Task<> ControlPlane::give_up(std::string project, std::string id) {
+  if (co_await provider_.destroy(id)) co_await record_end(std::move(project), id, "not made");
+}
+
 Task<> ControlPlane::record_end(std::string project, std::string id, std::string reason) {
   auto recorded =
       co_await surroundings_.record_ended(std::move(project), std::move(id), std::move(reason));
-  if (!recorded)
-    LOG_WARN("the end of a sandbox is not on record", {"error", recorded.error()});
+  if (!recorded) LOG_WARN("the end of a sandbox is not on record", {"error", recorded.error()});
 }
 
 Task<Result<http::Response>> ControlPlane::list(Request request) {
@@ -317,8 +322,11 @@ Task<Result<SandboxInfo>> ControlPlane::fork_one(const Caller& caller, const San
                                 .limits = from.limits};
   create.limits.lifetime_max = timeout;
   // As it is now, not as it began.
-  if (auto policy = co_await surroundings_.find_network(from.id))
+  auto policy = co_await surroundings_.find_network(from.id);
+  if (policy)
     create.network.policy = *std::move(policy);
+  else if (policy.error().code != ErrorCode::kNotFound)
+    co_return std::move(policy).error();  // it must not be the one of the beginning
   Access access = read_labels(from).value_or(Access{});
   access.sandbox = create.id;
   access.access_token = random_text(40);

@@ -136,6 +136,7 @@ class Follower {
         CO_TRY(const bool over, co_await pass_on(**event, stream->has_next()));
         if (over) co_return co_await leave(std::move(stream));
       } else if (event || event.error().code == ErrorCode::kUnavailable) {
+        CO_TRY_VOID(co_await events_.send_held());
         CO_TRY(stream, co_await attach_again());
       } else if (event.error().code != ErrorCode::kTimeout) {
         co_return std::move(event).error();
@@ -175,7 +176,10 @@ class Follower {
       co_return false;
     }
     const auto& end = std::get<JobInfo>(event);
-    if (end.outcome == Outcome::kInterrupted) co_return gone_error(call_.id());
+    if (end.outcome == Outcome::kInterrupted) {
+      CO_TRY_VOID(co_await events_.send_held());
+      co_return gone_error(call_.id());
+    }
     if (end.outcome == Outcome::kTimeout) co_return past_deadline();
     events_.hold(end_event(end));
     co_return true;

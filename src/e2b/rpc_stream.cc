@@ -52,6 +52,11 @@ void RpcStream::hold(std::string_view message) {
   held_ += make_envelope(Envelope::kMessage, message);
 }
 
+Task<Result<void>> RpcStream::send_held() {
+  if (held_.empty()) co_return {};
+  co_return co_await write({});
+}
+
 // In one piece with the end of the body: each piece wakes the client up.
 Task<> RpcStream::write_last(std::string bytes) {
   if (begun_) {

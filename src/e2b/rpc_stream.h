@@ -19,6 +19,7 @@ class RpcStream {
   Task<Result<void>> send(std::string_view message);
   // Leaves together with the next one, which is sure to come at once.
   void hold(std::string_view message);
+  Task<Result<void>> send_held();
   std::size_t held_bytes() const { return held_.size(); }
   // The end, which says that everything was sent, or what went wrong.
   Task<> end();

@@ -84,7 +84,8 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
       data_(runtime.loop(), streams_, directory_, {.domain = runtime.start().values.at("domain")}),
       own_(make_own_routes()),
       server_(runtime.loop(), public_limits(runtime.start()),
-              [this](http::Exchange& exchange) { return handle(exchange); }) {
+              [this](http::Exchange& exchange) { return handle(exchange); }),
+      tasks_(runtime.loop()) {
   server_.set_refuser([this](int status, std::string_view reason) {
     log_.write_refusal(status, reason);
     return http::error_response(status, "invalid_request", reason);
@@ -93,12 +94,13 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
   runtime_.add_routes({{"PUT", "/tls", [this](http::Exchange& e, const http::PathValues&) {
                           return replace_certificate(e);
                         }}});
-  runtime_.loop().spawn(warden_.watch());
-  runtime_.loop().spawn(keys_.follow(runtime.client_to(Role::kBrain)));
+  tasks_.spawn(warden_.watch());
+  tasks_.spawn(keys_.follow(runtime.client_to(Role::kBrain)));
 }
 
 Result<void> PublicDoor::open() {
   auto tls = TRY(take_certificate());
+  is_encrypted_ = tls != nullptr;
   return server_.listen(runtime_.take_descriptor("public"), kPublic, std::move(tls));
 }
 
@@ -116,6 +118,8 @@ Result<std::shared_ptr<http::TlsContext>> PublicDoor::take_certificate() {
 Task<> PublicDoor::replace_certificate(http::Exchange& exchange) {
   if (supervisor::refuse_unless_operator(exchange)) co_return;
   auto document = co_await exchange.read_whole_body(kDoorCertificateBytesMax);
+  if (document && !is_encrypted_)
+    document = make_error(ErrorCode::kConflict, "use new certificate", "the door is a plain one");
   if (!document) {
     exchange.respond(http::error_response(document.error()));
     co_return;

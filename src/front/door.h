@@ -47,6 +47,8 @@ class PublicDoor {
   e2b::DataPlane data_;
   http::Handler own_;
   http::Server server_;
+  bool is_encrypted_ = false;
+  linux::TaskGroup tasks_;  // last: its tasks use all of the above
 };
 
 }  // namespace pons::front

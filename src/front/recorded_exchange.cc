@@ -15,19 +15,57 @@ constexpr int kSwitched = 101;
 constexpr int kTooMany = 429;
 constexpr int kUnavailable = 503;
 
-// Words of an API, and not what somebody put in their place: that may be a secret.
+// Words of our own paths. Anything else may be a secret: a name that somebody chose, or the path of
+// an application in a sandbox.
+constexpr std::string_view kWords[] = {"v2",
+                                       "sandboxes",
+                                       "connect",
+                                       "resume",
+                                       "timeout",
+                                       "refreshes",
+                                       "pause",
+                                       "fork",
+                                       "network",
+                                       "metrics",
+                                       "logs",
+                                       "snapshots",
+                                       "templates",
+                                       "aliases",
+                                       "secrets",
+                                       "health",
+                                       "healthz",
+                                       "x",
+                                       "status",
+                                       "files",
+                                       "process.Process",
+                                       "Start",
+                                       "Connect",
+                                       "List",
+                                       "Update",
+                                       "StreamInput",
+                                       "SendInput",
+                                       "SendSignal",
+                                       "CloseStdin",
+                                       "filesystem.Filesystem",
+                                       "Stat",
+                                       "MakeDir",
+                                       "Move",
+                                       "ListDir",
+                                       "Remove",
+                                       "WatchDir",
+                                       "CreateWatcher",
+                                       "GetWatcherEvents",
+                                       "RemoveWatcher"};
+
 bool is_word(std::string_view segment) {
-  constexpr std::size_t kWordBytesMax = 32;
-  return segment.size() <= kWordBytesMax && std::ranges::all_of(segment, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.';
-         });
+  return segment.empty() || std::ranges::find(kWords, segment) != std::end(kWords);
 }
 
 std::string for_the_log(std::string_view path) {
   std::string shown;
   for (const std::string_view segment :
        split(path.substr(0, kPathBytesMax), '/') | std::views::drop(1))
-    shown.append("/").append(is_word(segment) || segment == "v2" ? segment : "*");
+    shown.append("/").append(is_word(segment) ? segment : "*");
   return shown;
 }
 

@@ -105,8 +105,12 @@ Task<Result<void>> ClientConnection::converse(ClientRequest request, std::string
 }
 
 bool ClientConnection::is_hopeless() const {
-  const auto& sent = conversation_->sent;
-  return sent && !*sent && (source_failed_ || sent->error().code != ErrorCode::kUnavailable);
+  const Conversation& both = *conversation_;
+  if (!both.sent || *both.sent) return false;
+  const ErrorCode code = both.sent->error().code;
+  // Who listens may be silent for as long as the answer goes on.
+  if (both.answered && code == ErrorCode::kTimeout) return false;
+  return source_failed_ || code != ErrorCode::kUnavailable;
 }
 
 Task<> ClientConnection::send_beside(std::string host) {
@@ -244,7 +248,9 @@ Task<Result<std::string_view>> ClientConnection::read_body() {
     if (got > 0) continue;
     // The error of the failed write was the only one the kernel reports: what looks like an end
     // may be a reset.
-    if (head_.framing != BodyFraming::kUntilClose || !request_sent_)
+    const bool write_failed =
+        conversation_ ? conversation_->sent && !*conversation_->sent : !request_sent_;
+    if (head_.framing != BodyFraming::kUntilClose || write_failed)
       co_return make_error(ErrorCode::kUnavailable, "read answer's body",
                            "the server closed in the middle of it");
     body_done_ = true;  // broken_ stays: the connection is over

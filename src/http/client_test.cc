@@ -105,11 +105,11 @@ TEST_F(ClientTest, NothingFromOutsideCanAddToTheHead) {
 struct HeldSource {
   linux::Event told;
   std::string piece;
-  bool fails = false;
+  std::optional<ErrorCode> failure = {};
   Task<Result<std::string_view>> next() {
     co_await told.wait(kNever);
     told.reset();
-    if (fails) co_return make_error(ErrorCode::kUnavailable, "read source", "gone");
+    if (failure) co_return make_error(*failure, "read source", "gone");
     co_return std::string_view(piece);
   }
 };
@@ -143,11 +143,39 @@ TEST_F(ClientTest, AnAnswerWhoseRequestFailsIsCutOff) {
   server.read_until("\r\n\r\n");
   server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
   thread_.call([&] {
-    source.fails = true;
+    source.failure = ErrorCode::kUnavailable;
     source.told.set();
   });
   EXPECT_EQ(failure(std::move(running)), ErrorCode::kUnavailable);
   EXPECT_FALSE(server.read_to_end().ends_with("0\r\n\r\n")) << "it must not look complete";
+}
+
+TEST_F(ClientTest, AnAnswerGoesOnWhenTheBodyFallsSilent) {
+  use();
+  HeldSource source{.told = linux::Event(thread_.loop()), .piece = {}};
+  auto running = begin({.method = "POST", .body_source = [&] { return source.next(); }});
+  TextPeer server = origin_.accept();
+  server.read_until("\r\n\r\n");
+  server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the answer has begun
+  thread_.call([&] {
+    source.failure = ErrorCode::kTimeout;
+    source.told.set();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  server.send("3\r\ntwo\r\n0\r\n\r\n");
+  EXPECT_EQ(body_of(std::move(running)), "onetwo");
+}
+
+TEST_F(ClientTest, AnEarlyAnswerThatEndsWithItsConnectionIsWhole) {
+  use();
+  HeldSource source{.told = linux::Event(thread_.loop()), .piece = {}};
+  auto running = begin({.method = "POST", .body_source = [&] { return source.next(); }});
+  TextPeer server = origin_.accept();
+  server.read_until("\r\n\r\n");
+  server.send("HTTP/1.0 413 Too Large\r\n\r\nnot that much");
+  server.finish_sending();
+  EXPECT_EQ(body_of(std::move(running)), "not that much");
 }
 
 // Counts how often it is asked, and waits for nobody.

@@ -192,8 +192,7 @@ Task<Result<std::string_view>> Http1Connection::read_body() {
   if (head_.framing == BodyFraming::kLength && head_.content_length > server_.limits_.body_bytes)
     co_return refuse_body();
   if (std::exchange(continue_wanted_, false) && !body_done_ && reply_ == Reply::kNone) {
-    output_ += "HTTP/1.1 100 Continue\r\n\r\n";
-    if (!co_await flush())
+    if (!co_await send_continue())
       co_return make_error(ErrorCode::kUnavailable, "read request body", "the client left");
   }
   while (!body_done_) {
@@ -329,7 +328,19 @@ void Http1Connection::refuse(int status, std::string_view reason) {
                            : error_response(status, "invalid_request", reason));
 }
 
+// Not by way of `output_`: an answer may begin while this waits for a client that does not read.
+Task<bool> Http1Connection::send_continue() {
+  iovec line = to_iovec("HTTP/1.1 100 Continue\r\n\r\n");
+  sending_continue_ = true;
+  const auto written = co_await write_all(*transport_, {&line, 1}, server_.limits_.write_stall);
+  sending_continue_ = false;
+  co_return written.has_value();
+}
+
+// False as well when an interim answer is on its way, or was given up in the middle: nothing can
+// be sent behind a part of it.
 Task<bool> Http1Connection::flush() {
+  if (sending_continue_) co_return false;
   iovec spans[] = {to_iovec(output_), to_iovec(output_body_)};
   const auto written = co_await write_all(*transport_, spans, server_.limits_.write_stall);
   output_.clear();

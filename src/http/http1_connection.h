@@ -45,6 +45,7 @@ class Http1Connection final : public Exchange {
   Task<bool> wait_for_request();  // true: its first bytes are in the buffer
   Task<bool> read_head();
   Task<> handle();
+  Task<bool> send_continue();
   Task<bool> flush();
   Task<bool> skip_rest_of_body();
   void cut_off();
@@ -86,6 +87,7 @@ class Http1Connection final : public Exchange {
   bool body_done_ = true;
   bool body_broken_ = false;  // framing is in doubt: nothing after this can be trusted
   bool continue_wanted_ = false;
+  bool sending_continue_ = false;
 
   std::size_t turn_bytes_ = 0;  // moved since everyone else last had a turn
 

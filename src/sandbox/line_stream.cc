@@ -35,6 +35,16 @@ std::optional<std::string> LineStream::take_line() {
   }
 }
 
+bool LineStream::has_next() const {
+  std::size_t begin = begin_;
+  std::size_t end = buffer_.find('\n', scanned_);
+  for (; end != std::string::npos; end = buffer_.find('\n', begin)) {
+    if (end > begin && buffer_.compare(begin, end - begin, "\r") != 0) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
 Task<Result<std::optional<std::string>>> LineStream::next(TimePoint deadline) {
   using Line = std::optional<std::string>;
   for (;;) {

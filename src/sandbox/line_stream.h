@@ -19,7 +19,7 @@ class LineStream {
   // silent for so long that even its empty lines stay away, is kUnavailable.
   Task<Result<std::optional<std::string>>> next(TimePoint deadline);
   // True when next() has a line already.
-  bool has_next() const { return buffer_.find('\n', scanned_) != std::string::npos; }
+  bool has_next() const;
 
  private:
   std::optional<std::string> take_line();

@@ -25,7 +25,8 @@ DoorCertificate::DoorCertificate(linux::Loop& loop, const config::TlsConfig& fil
                                  std::string front_socket)
     : loop_(loop),
       files_(files),
-      front_(loop, http::unix_connector(loop, std::move(front_socket)), "front", kFrontLimits) {}
+      front_(loop, http::unix_connector(loop, std::move(front_socket)), "front", kFrontLimits),
+      offered_(loop) {}
 
 Result<Secret> DoorCertificate::read() const {
   const std::string certificate = TRY(config::read_substituted_file(files_.certificate));
@@ -71,6 +72,22 @@ Task<Result<void>> DoorCertificate::offer(const Secret& document) {
 }
 
 Task<Result<DoorCertificate::Outcome>> DoorCertificate::reload() {
+  while (offering_) {
+    offered_.reset();
+    co_await offered_.wait(kNever);
+  }
+  offering_ = true;
+  struct Done {
+    DoorCertificate& owner;
+    ~Done() {
+      owner.offering_ = false;
+      owner.offered_.set();
+    }
+  } const at_end{*this};
+  co_return co_await reload_alone();
+}
+
+Task<Result<DoorCertificate::Outcome>> DoorCertificate::reload_alone() {
   auto document = read();
   Result<void> taken;
   if (!document) {
@@ -104,11 +121,12 @@ Task<> DoorCertificate::follow() {
   constexpr Duration kSecondFile = std::chrono::milliseconds(500);
   for (;;) {
     co_await loop_.sleep_for(std::chrono::seconds(files_.check_seconds));
-    if (!has_changed()) continue;
+    // Also what was refused may be right by now: a front was being restarted, a certificate was not
+    // valid yet.
+    const bool is_waiting = sha256_hex(in_use_.reveal()) != seen_hash_;
+    if (!has_changed() && !is_waiting) continue;
     co_await loop_.sleep_for(kSecondFile);
-    const auto reloaded = co_await reload();
-    // A front that is just being restarted is asked again at the next look.
-    if (!reloaded && reloaded.error().code == ErrorCode::kUnavailable) seen_hash_.clear();
+    (void)co_await reload();
   }
 }
 

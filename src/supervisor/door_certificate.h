@@ -33,6 +33,7 @@ class DoorCertificate {
 
  private:
   Result<Secret> read() const;
+  Task<Result<Outcome>> reload_alone();
   Task<Result<void>> offer(const Secret& document);
   bool has_changed();
 
@@ -41,6 +42,8 @@ class DoorCertificate {
   http::Client front_;
   Secret in_use_;          // the document that front has taken
   std::string seen_hash_;  // of the files when they were last looked at
+  bool offering_ = false;  // one after the other: what front took last is what is in use
+  linux::Event offered_;
 };
 
 }  // namespace pons::supervisor

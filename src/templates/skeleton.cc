@@ -84,8 +84,9 @@ void add_fixed_files(Skeleton& skeleton, const std::string& shell) {
   add_link(skeleton, "var/lock", "/run/lock");
   add_link(skeleton, "etc/mtab", "../proc/self/mounts");
   add_accounts(skeleton, shell);
-  add_file(skeleton, "etc/hosts",
-           "127.0.0.1\tlocalhost\n127.0.1.1\te2b.local\n::1\tlocalhost ip6-localhost ip6-loopback\n");
+  add_file(
+      skeleton, "etc/hosts",
+      "127.0.0.1\tlocalhost\n127.0.1.1\te2b.local\n::1\tlocalhost ip6-localhost ip6-loopback\n");
   add_file(skeleton, "etc/nsswitch.conf",
            "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
            "protocols: files\nservices: files\n");

@@ -68,6 +68,7 @@ class Box:
     def __init__(self, door, identity, token):
         self.door = door
         self.id = identity
+        self.token = token
         self.fields = {"E2b-Sandbox-Id": identity, "E2b-Sandbox-Port": PORT, "X-Access-Token": token,
                        "Authorization": "Basic " + base64.b64encode(b"user:").decode()}
 

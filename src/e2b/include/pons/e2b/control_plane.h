@@ -112,6 +112,7 @@ class ControlPlane {
   // Makes it and writes it down at the same time: both have to wait for others.
   Task<Result<sandbox::SandboxInfo>> make_recorded(const Caller& caller,
                                                    sandbox::CreateRequest create);
+  Task<> give_up(std::string project, std::string id);
   Task<> record_end(std::string project, std::string id, std::string reason);
 
   linux::Loop& loop_;
@@ -131,7 +132,7 @@ class ControlPlane {
   Task<Result<const std::deque<Sample>*>> measure(sandbox::SandboxInfo info);
   std::map<std::string, std::deque<Sample>> usage_;
   std::set<std::string> being_made_;  // have a record, and may not live yet
-  linux::TaskGroup background_;  // last: it uses all of the above
+  linux::TaskGroup background_;       // last: it uses all of the above
 };
 
 }  // namespace pons::e2b
