@@ -85,6 +85,13 @@ Attachments::Attachments(Boundary& boundary, roles::Keeper& keeper, PackageHosts
       bound_patterns_(boundary.bound_hosts.patterns()),
       room_(boundary.loop) {
   boundary_.vault.on_change([this] { on_vault_change(); });
+  boundary_.sent_secrets.on_new_host(
+      [this](const HostPattern& host) { on_sent_to_new_host(host); });
+  if (boundary_.project_secrets != nullptr)
+    boundary_.project_secrets->on_change(
+        [this](const std::string& project, const std::string& name) {
+          on_secret_change(project, name);
+        });
 }
 
 Attachments::~Attachments() {
@@ -224,9 +231,29 @@ Result<void> Attachments::adopt() {
     sandbox->listener = std::move(parts["tcp"]);
     sandbox->resolver = std::move(parts["names"]);
     choices_[key] = choice;
+    assume_sent(*sandbox->policy);
     serve(sandbox);
   }
   return {};
+}
+
+// What a former process has sent it does not tell: all that it may have.
+void Attachments::assume_sent(const Policy& policy) {
+  if (boundary_.project_secrets == nullptr) return;
+  for (const FieldRule& rule : policy.field_rules())
+    for (const FieldRule::Part& part : rule.parts) {
+      if (!part.is_secret) continue;
+      const auto secret = boundary_.project_secrets->find_named(policy.project(), part.text);
+      if (secret == nullptr || secret->value.size() < scan::kNeedleBytesMin) continue;
+      if (auto noted = boundary_.sent_secrets.note(
+              {.host = rule.host,
+               .port = kHttpsPort,
+               .project = secret->project,
+               .name = secret->name,
+               .value = std::shared_ptr<const Secret>(secret, &secret->value)});
+          !noted)
+        LOG_ERROR("a secret is not looked for until it is sent again", {"error", noted.error()});
+    }
 }
 
 // ---- change
@@ -313,6 +340,31 @@ void Attachments::on_vault_change() {
         });
     if (!is_same) keep(*sandbox, choices_[key]);
     if (!is_same || may_reach_newly_bound(*sandbox, bound_before)) sandbox->flows.cancel_all();
+  }
+  room_.set();
+}
+
+// The same for a project's secret.
+void Attachments::on_secret_change(const std::string& project, const std::string& name) {
+  const auto now = boundary_.project_secrets->find_named(project, name);
+  boundary_.sent_secrets.retire(project, name, now == nullptr ? nullptr : &now->value);
+  for (auto& [key, sandbox] : all_)
+    if (sandbox->policy->uses_secret(project, name)) sandbox->flows.cancel_all();
+  room_.set();
+}
+
+// Looked into from now on, for every sandbox: what passes unseen to it ends. Whoever has a rule for
+// the host is looked into already, and is the one who is about to send.
+void Attachments::on_sent_to_new_host(const HostPattern& host) {
+  const std::string pattern = text_of(host);
+  for (auto& [key, sandbox] : all_) {
+    const bool is_seen =
+        std::ranges::any_of(sandbox->policy->field_rules(),
+                            [&](const FieldRule& rule) { return text_of(rule.host) == pattern; });
+    if (is_seen ||
+        !sandbox->names.has_name([&](const HostName& name) { return host.matches(name); }))
+      continue;
+    sandbox->flows.cancel_all();
   }
   room_.set();
 }
