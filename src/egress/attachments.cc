@@ -22,6 +22,7 @@ namespace pons::egress {
 namespace {
 
 constexpr std::size_t kRecordBytesMax = 16 << 20;  // all that a request may bring, escaped
+constexpr std::size_t kPolicySecretBytesMax = 64 * 1024;
 constexpr std::string_view kEnvironments = "environments";
 
 int socket_option(int socket, int name) {
@@ -115,6 +116,27 @@ Result<std::shared_ptr<const Policy>> Attachments::compile(const PolicyChoice& c
   return Policy::compile(*document, ++generation_, packages_);
 }
 
+// All that it names is looked for at each host that it names it for.
+Result<void> Attachments::check_secrets(const Policy& policy) const {
+  std::set<std::pair<std::string, std::string>> counted;
+  std::size_t bytes = 0;
+  for (const FieldRule& rule : policy.field_rules()) {
+    for (const auto& literal : rule.literals) bytes += literal->size();
+    for (const FieldRule::Part& part : rule.parts) {
+      if (!part.is_secret || !counted.emplace(text_of(rule.host), part.text).second) continue;
+      const auto secret = boundary_.project_secrets == nullptr
+                              ? nullptr
+                              : boundary_.project_secrets->find_named(policy.project(), part.text);
+      if (secret != nullptr) bytes += secret->value.size();
+    }
+  }
+  if (bytes <= kPolicySecretBytesMax) return {};
+  return make_error(ErrorCode::kInvalid, "read policy",
+                    fmt::format("/fields: sends {} bytes of secrets, counted per host; {} are the "
+                                "most",
+                                bytes, kPolicySecretBytesMax));
+}
+
 Result<std::map<std::string, std::string>> Attachments::attach(Request request,
                                                                linux::UniqueFd listener,
                                                                linux::UniqueFd names) {
@@ -122,6 +144,7 @@ Result<std::map<std::string, std::string>> Attachments::attach(Request request,
   if (all_.contains(request.key))
     return make_error(ErrorCode::kConflict, "attach sandbox", "it is attached already");
   auto policy = TRY(compile(request.policy));
+  TRY_VOID(check_secrets(*policy));
   // Stubs are made for an id: two that live at once would have the same ones.
   if (const auto namesake = find(request.id)) detach(namesake->key);
   auto sandbox =
@@ -270,7 +293,9 @@ Result<void> Attachments::set_policy(std::string_view id, PolicyChoice choice) {
   if (sandbox == nullptr)
     return make_error(ErrorCode::kNotFound, "set policy",
                       fmt::format("no sandbox \"{}\" has a network", id));
-  adopt_policy(*sandbox, TRY(compile(choice)));
+  auto policy = TRY(compile(choice));
+  TRY_VOID(check_secrets(*policy));
+  adopt_policy(*sandbox, std::move(policy));
   keep(*sandbox, choice);
   choices_[sandbox->key] = std::move(choice);
   return {};

@@ -3,6 +3,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <fmt/format.h>
+
 #include "boundary_fixture.h"
 
 namespace pons::egress {
@@ -100,6 +102,24 @@ TEST_F(AttachmentsTest, WhatPassesUnseenToAHostEndsWhenItGetsItsFirstSecret) {
   EXPECT_TRUE(lasts(sender));
   EXPECT_FALSE(lasts(unseen));
   EXPECT_TRUE(lasts(elsewhere));
+}
+
+TEST_F(AttachmentsTest, APolicyThatNamesTooMuchIsRefused) {
+  keep("large", std::string(8192, 'x'));
+  const auto document = [](int hosts) {
+    std::string fields;
+    for (int i = 0; i < hosts; ++i)
+      fields += fmt::format(R"({}{{"host":"h{}.example","set":{{"A":"${{e2b.secrets.large}}",
+          "B":"${{e2b.secrets.large}}"}}}})",
+                            i == 0 ? "" : ",", i);
+    return fmt::format(R"({{"mode":"public","project":"mine","fields":[{}]}})", fields);
+  };
+  const auto user = attach(1, kRules);
+  EXPECT_TRUE(attachments_->set_policy("1", {.document = document(8)}));
+  const auto refused = attachments_->set_policy("1", {.document = document(9)});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(*attachments_->document_of("1"), document(8));
 }
 
 TEST_F(AttachmentsTest, ARemovedSecretIsStillLookedFor) {

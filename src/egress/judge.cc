@@ -322,7 +322,7 @@ class RequestJudge {
   // What the policy says of requests to this host stands in place of what the sandbox wrote.
   Step set_fields() {
     for (const FieldRule* rule : sandbox_.policy->fields_for(origin_.host)) {
-      if (rule->has_secret() && !origin_.tls) continue;  // a line that anyone can read
+      if (rule->needs_tls() && !origin_.tls) continue;  // a line that anyone can read
       if (out_.scrubs && is_credential_field(rule->name, rivals_)) return foreign_credential();
       std::string value;
       for (const FieldRule::Part& part : rule->parts) {
@@ -343,22 +343,31 @@ class RequestJudge {
   // Remembered before they leave, so that whoever asks the host meanwhile does not see them.
   Step find_field_secrets() {
     if (!origin_.tls) return {};  // none travels on a line that anyone can read
-    for (const FieldRule* rule : sandbox_.policy->fields_for(origin_.host))
+    for (const FieldRule* rule : sandbox_.policy->fields_for(origin_.host)) {
+      for (const auto& literal : rule->literals)
+        if (auto refusal = note_sent(*rule, "", literal)) return refusal;
       for (const FieldRule::Part& part : rule->parts) {
         if (!part.is_secret) continue;
         const auto secret = find_own(part.text);
         if (!secret) return secret.error();
-        const auto noted = boundary_.sent_secrets.note(
-            {.host = rule->host,
-             .port = origin_.port,
-             .project = (*secret)->project,
-             .name = (*secret)->name,
-             .value = std::shared_ptr<const Secret>(*secret, &(*secret)->value)});
-        if (!noted)
-          return refuse("secret_limit", noted.error().message,
-                        "name fewer hosts or secrets in the sandbox's network rules");
+        if (auto refusal = note_sent(*rule, part.text,
+                                     std::shared_ptr<const Secret>(*secret, &(*secret)->value)))
+          return refusal;
       }
+    }
     return {};
+  }
+
+  Step note_sent(const FieldRule& rule, const std::string& name,
+                 std::shared_ptr<const Secret> value) {
+    const auto noted = boundary_.sent_secrets.note({.host = rule.host,
+                                                    .port = origin_.port,
+                                                    .project = sandbox_.policy->project(),
+                                                    .name = name,
+                                                    .value = std::move(value)});
+    if (noted) return {};
+    return refuse("secret_limit", noted.error().message,
+                  "name fewer hosts or secrets in the sandbox's network rules");
   }
 
   std::expected<vault::ProjectSecrets::Found, Refusal> find_own(const std::string& name) {

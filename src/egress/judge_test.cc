@@ -442,6 +442,36 @@ TEST_F(SentSecretTest, AnAnswerThatWasAskedForBeforeIsLookedThroughToo) {
   EXPECT_THAT(filter->clean(own_).value_or(""), Not(HasSubstr(own_)));
 }
 
+TEST_F(SentSecretTest, ACredentialThatIsWrittenInARuleIsTreatedLikeASecret) {
+  const std::string live = "sk-live-0123456789abcdef";
+  FieldRuleTest::adopt(fmt::format(
+      R"({{"mode":"list","project":"mine","allow":[{{"host":"else.test.example"}}],
+      "fields":[{{"host":"else.test.example","set":{{"Authorization":"Bearer {}",
+      "Cookie":"sid=cookie-0123456789; a=b","Accept":"application/vnd.example.v3+json"}}}}]}})",
+      live));
+  const auto plain = judge_else("", false);
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(value_of(*plain, "authorization"), "(none)");
+  EXPECT_EQ(value_of(*plain, "cookie"), "(none)");
+  EXPECT_EQ(value_of(*plain, "accept"), "application/vnd.example.v3+json");
+  const auto judged = judge_else();
+  ASSERT_TRUE(judged);
+  EXPECT_EQ(value_of(*judged, "authorization"), "Bearer " + live);
+  drop_rules("theirs");
+  EXPECT_EQ(seen("token=" + live + " application/vnd.example.v3+json cookie-0123456789"),
+            "token=xx-xxxx-xxxxxxxxxxxxxxxx application/vnd.example.v3+json xxxxxx-xxxxxxxxxx");
+}
+
+TEST_F(SentSecretTest, AValueInsideAnotherHidesNeither) {
+  keep("mine", "inner", kOwn.substr(4, 20));
+  FieldRuleTest::adopt(R"({"mode":"list","project":"mine","allow":[{"host":"else.test.example"}],
+      "fields":[{"host":"else.test.example","set":{"X-A":"${e2b.secrets.key}",
+      "X-B":"${e2b.secrets.inner}"}}]})");
+  ASSERT_TRUE(judge_else());
+  EXPECT_THAT(seen("a " + own_ + " b"), Not(HasSubstr(own_.substr(4, 20))));
+  EXPECT_THAT(seen("a " + own_ + " b"), Not(HasSubstr(own_.substr(24))));
+}
+
 TEST_F(SentSecretTest, AFormerValueIsLookedForWhetherReplacedOrRemoved) {
   const std::string second = "another-secret-of-the-project-45";
   ASSERT_TRUE(judge_else());

@@ -50,7 +50,7 @@ Result<void> SentSecrets::note(const Sending& sending) {
              is_same(*sent.value, *sending.value);
     });
     if (again != known->second.sent.end()) {
-      again->until = kNever;
+      again->until = end_of(sending);
       return {};
     }
   }
@@ -58,10 +58,17 @@ Result<void> SentSecrets::note(const Sending& sending) {
   const bool is_new = !hosts_.contains(pattern);
   Host& host = hosts_[pattern];
   host.ports.insert(sending.port);
-  host.sent.push_back({.project = sending.project, .name = sending.name, .value = sending.value});
+  host.sent.push_back({.project = sending.project,
+                       .name = sending.name,
+                       .value = sending.value,
+                       .until = end_of(sending)});
   host.is_stale = true;
   if (is_new && listener_) listener_(sending.host);
   return {};
+}
+
+TimePoint SentSecrets::end_of(const Sending& sending) const {
+  return sending.name.empty() ? clock_.now() + vault::kDefaultGrace : kNever;
 }
 
 bool SentSecrets::has_room(const Sending& sending) const {
@@ -81,12 +88,26 @@ bool SentSecrets::has_room(const Sending& sending) const {
 
 // Former values of the same project make room, and never those of another one.
 Result<void> SentSecrets::make_room(const Sending& sending) {
-  if (has_room(sending)) return {};
-  drop_if(
-      [&](const Sent& sent) { return sent.project == sending.project && sent.until != kNever; });
-  if (has_room(sending)) return {};
-  return make_error(ErrorCode::kLimit, "send secret",
-                    "the project's secrets are sent to too many hosts");
+  while (!has_room(sending))
+    if (!drop_oldest_former(sending.project))
+      return make_error(ErrorCode::kLimit, "send secret",
+                        "the project's secrets are sent to too many hosts");
+  return {};
+}
+
+bool SentSecrets::drop_oldest_former(const std::string& project) {
+  const Sent* oldest = nullptr;
+  for (const auto& [pattern, host] : hosts_)
+    for (const Sent& sent : host.sent)
+      if (sent.project == project && sent.until != kNever &&
+          (oldest == nullptr || sent.until < oldest->until))
+        oldest = &sent;
+  if (oldest == nullptr) return false;
+  const auto value = oldest->value;  // every host's copy of it: they are of the same age
+  drop_if([&](const Sent& sent) {
+    return sent.project == project && sent.until != kNever && sent.value == value;
+  });
+  return true;
 }
 
 void SentSecrets::retire(std::string_view project, std::string_view name, const Secret* current) {

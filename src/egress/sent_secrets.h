@@ -25,7 +25,7 @@ struct ProjectNeedles {
 // How much is remembered: what is looked for costs many times its bytes.
 struct SentLimits {
   std::size_t project_values = 1024;
-  std::size_t project_bytes = 256 * 1024;
+  std::size_t project_bytes = 512 * 1024;
   std::size_t all_bytes = 4 * 1024 * 1024;
 };
 
@@ -41,10 +41,11 @@ class SentSecrets {
     const HostPattern& host;
     std::uint16_t port = 0;
     const std::string& project;
-    const std::string& name;
+    const std::string& name;              // empty: written in the rule itself
     std::shared_ptr<const Secret> value;  // at least scan::kNeedleBytesMin
   };
-  // Call it before the value leaves. kLimit: it must not, because it could not be remembered.
+  // Call it before the value leaves. One without a name is looked for until it was not sent during
+  // a grace time. kLimit: it must not, because it could not be remembered.
   Result<void> note(const Sending& sending);
   // The project's secret has this value now, or none: others are looked for during a grace time.
   void retire(std::string_view project, std::string_view name, const Secret* current);
@@ -74,7 +75,9 @@ class SentSecrets {
     bool is_stale = true;  // `needles` is of another time
     ProjectNeedles needles;
   };
+  TimePoint end_of(const Sending& sending) const;
   Result<void> make_room(const Sending& sending);
+  bool drop_oldest_former(const std::string& project);
   bool has_room(const Sending& sending) const;
   template <class Drop>
   void drop_if(const Drop& drop);

@@ -114,6 +114,28 @@ TEST_F(SentSecretsTest, OnlyAProjectsOwnFormerValuesMakeRoom) {
   EXPECT_FALSE(finds(std::string(70, 'y')));
 }
 
+TEST_F(SentSecretsTest, WhatARuleSaysItselfIsForgottenWhenItIsNotSentAnyMore) {
+  ASSERT_TRUE(note(kOne, "mine", ""));
+  clock_.advance(std::chrono::minutes(50));
+  ASSERT_TRUE(note(kOne, "mine", ""));
+  clock_.advance(std::chrono::minutes(50));
+  sent_.forget_expired();
+  EXPECT_TRUE(finds(kOne));
+  clock_.advance(std::chrono::minutes(10));
+  sent_.forget_expired();
+  EXPECT_FALSE(sent_.contains(host("a.example")));
+}
+
+TEST_F(SentSecretsTest, TheOldestFormerValueMakesRoomFirst) {
+  for (const char c : {'1', '2', '3', '4'}) {
+    ASSERT_TRUE(note(std::string(20, c), "mine", ""));
+    clock_.advance(std::chrono::minutes(1));
+  }
+  EXPECT_FALSE(finds(std::string(20, '1')));
+  EXPECT_TRUE(finds(std::string(20, '2')));
+  EXPECT_TRUE(finds(std::string(20, '4')));
+}
+
 TEST_F(SentSecretsTest, AHostIsAnnouncedOnce) {
   std::vector<std::string> heard;
   sent_.on_new_host([&](const HostPattern& where) { heard.push_back(text_of(where)); });
