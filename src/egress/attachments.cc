@@ -262,21 +262,25 @@ Result<void> Attachments::adopt() {
 
 // What a former process has sent it does not tell: all that it may have.
 void Attachments::assume_sent(const Policy& policy) {
-  if (boundary_.project_secrets == nullptr) return;
-  for (const FieldRule& rule : policy.field_rules())
+  const auto note = [&](const FieldRule& rule, const std::string& name,
+                        std::shared_ptr<const Secret> value) {
+    if (auto noted = boundary_.sent_secrets.note({.host = rule.host,
+                                                  .port = kHttpsPort,
+                                                  .project = policy.project(),
+                                                  .name = name,
+                                                  .value = std::move(value)});
+        !noted)
+      LOG_ERROR("a secret is not looked for until it is sent again", {"error", noted.error()});
+  };
+  for (const FieldRule& rule : policy.field_rules()) {
+    for (const auto& literal : rule.literals) note(rule, "", literal);
     for (const FieldRule::Part& part : rule.parts) {
-      if (!part.is_secret) continue;
+      if (!part.is_secret || boundary_.project_secrets == nullptr) continue;
       const auto secret = boundary_.project_secrets->find_named(policy.project(), part.text);
-      if (secret == nullptr || secret->value.size() < scan::kNeedleBytesMin) continue;
-      if (auto noted = boundary_.sent_secrets.note(
-              {.host = rule.host,
-               .port = kHttpsPort,
-               .project = secret->project,
-               .name = secret->name,
-               .value = std::shared_ptr<const Secret>(secret, &secret->value)});
-          !noted)
-        LOG_ERROR("a secret is not looked for until it is sent again", {"error", noted.error()});
+      if (secret != nullptr && secret->value.size() >= scan::kNeedleBytesMin)
+        note(rule, part.text, std::shared_ptr<const Secret>(secret, &secret->value));
     }
+  }
 }
 
 // ---- change

@@ -1,11 +1,18 @@
 #include "attachments.h"
 
 #include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "boundary_fixture.h"
+#include "pons/base/json.h"
 
 namespace pons::egress {
 namespace {
@@ -102,6 +109,36 @@ TEST_F(AttachmentsTest, WhatPassesUnseenToAHostEndsWhenItGetsItsFirstSecret) {
   EXPECT_TRUE(lasts(sender));
   EXPECT_FALSE(lasts(unseen));
   EXPECT_TRUE(lasts(elsewhere));
+}
+
+TEST_F(AttachmentsTest, WhatAFormerProcessMayHaveSentIsLookedFor) {
+  roles::DescriptorStore store;
+  const auto put = [&](const char* name, int socket) {
+    EXPECT_TRUE(store.put(name, linux::UniqueFd(socket)));
+  };
+  put("0000000000000001.tcp", make_socket(SOCK_STREAM).release());
+  put("0000000000000001.names", make_socket(SOCK_DGRAM).release());
+  const int record = memfd_create("record", MFD_CLOEXEC);
+  const std::string text = dump_json({{"id", "1"}, {"policy", kRules}});
+  EXPECT_TRUE(linux::write_all(record, text));
+  put("0000000000000001.record", record);
+  // The supervisor is another process.
+  const pid_t child = fork();
+  if (child == 0) {
+    auto loop = std::move(*linux::Loop::create());
+    loop->spawn(roles::serve_keeper(*loop, far_line_.get(), store, [] {}));
+    loop->run();
+    _exit(0);
+  }
+  roles::Keeper keeper(line_.get());
+  attachments_.reset();
+  Attachments again(*boundary_, keeper, PackageHosts{}, {});
+  const auto adopted = again.adopt();
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  ASSERT_TRUE(adopted) << adopted.error().describe();
+  EXPECT_NE(again.find("1"), nullptr);
+  EXPECT_TRUE(sent_secrets_->contains(*HostName::parse("else.test.example"), 443));
 }
 
 TEST_F(AttachmentsTest, APolicyThatNamesTooMuchIsRefused) {

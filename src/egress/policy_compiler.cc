@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "pons/base/text.h"
 #include "pons/egress/policy.h"
 #include "pons/http/head.h"
+#include "pons/scan/needle_set.h"
 #include "pons/vault/project_secrets.h"
 #include "public_suffix.h"
 
