@@ -50,17 +50,24 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(Boundary& boundary,
   if (!secrets) return std::unexpected(unreadable("the vault cannot be used"));
   if (judged.scrubs && *secrets != nullptr) filter.secrets_.push_back(*secrets);
   const std::size_t vault_sets = filter.secrets_.size();
-  if (judged.own_secrets.set != nullptr) filter.secrets_.push_back(judged.own_secrets.set);
+  // As of now: another sandbox may have sent one meanwhile.
+  std::vector<ProjectNeedles> sent;
+  if (judged.host) {
+    auto needles = boundary.sent_secrets.needles_for(*judged.host);
+    if (!needles) return std::unexpected(unreadable("secrets cannot be looked for"));
+    sent = *std::move(needles);
+  }
+  for (const ProjectNeedles& needles : sent) filter.secrets_.push_back(needles.set);
   if (!filter.secrets_.empty()) {
     filter.boundary_ = &boundary;
     // A pack is checked as a whole by its reader: one that was rewritten is worth nothing.
     filter.rewritable_ = !head.find("content-type").value_or("").starts_with("application/x-git-");
     filter.replacements_ = [&boundary, &sandbox, vault_sets, rewritable = filter.rewritable_,
-                            own = judged.own_secrets.stand_ins, owners = boundary.secrets.owners()](
+                            sent = std::move(sent), owners = boundary.secrets.owners()](
                                std::uint32_t set, std::uint32_t id) -> std::optional<std::string> {
       if (!rewritable) return std::nullopt;
       // A project's secret has no stub.
-      if (set >= vault_sets) return own->at(id);
+      if (set >= vault_sets) return sent[set - vault_sets].stand_ins->at(id);
       const VaultNeedles::Owner& owner = owners->at(id);
       return vault::resize_stub(sandbox.stub_for(boundary.vault, *owner.credential),
                                 owner.value_bytes);

@@ -3,31 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
-#include "policy_rule.h"
 #include "pons/base/id.h"
 
 namespace pons::egress {
 
 namespace {
 constexpr std::size_t kKnownStubsMax = 1024;
-
-// As a Scrubber wants it: as long, and with the same marks between letters and digits.
-std::string stand_in_for(std::string_view value) {
-  const auto filled = [value](char with) {
-    std::string text(value);
-    std::ranges::replace_if(
-        text,
-        [](char c) {
-          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        },
-        with);
-    return text;
-  };
-  std::string text = filled('x');
-  return text == value ? filled('y') : text;
-}
 
 std::uint32_t random_number() {
   std::uint32_t number = 0;
@@ -133,34 +115,6 @@ Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vaul
   stubs_generation_ = vault.generation();
   stubs_policy_ = policy->generation();
   return stubs_;
-}
-
-Result<ProjectNeedles> AttachedSandbox::project_needles(const vault::ProjectSecrets* secrets) {
-  if (secrets == nullptr || policy->field_rules().empty()) return ProjectNeedles{};
-  if (project_generation_ == secrets->generation() && project_policy_ == policy->generation())
-    return project_needles_;
-  std::set<std::string> wanted;
-  for (const FieldRule& rule : policy->field_rules())
-    for (const FieldRule::Part& part : rule.parts)
-      if (part.is_secret) wanted.insert(part.text);
-  std::vector<vault::ProjectSecrets::Found> found;
-  std::vector<scan::Needle> needles;
-  std::vector<std::string> stand_ins;
-  for (const std::string& name : wanted) {
-    auto secret = secrets->find_named(policy->project(), name);
-    if (secret == nullptr || secret->value.size() < scan::kNeedleBytesMin) continue;
-    needles.push_back(
-        {.id = static_cast<std::uint32_t>(stand_ins.size()), .text = secret->value.reveal()});
-    stand_ins.push_back(stand_in_for(secret->value.reveal()));
-    found.push_back(std::move(secret));
-  }
-  project_needles_ = {};
-  if (!needles.empty()) project_needles_.set = TRY(scan::NeedleSet::create(needles));
-  project_needles_.stand_ins =
-      std::make_shared<const std::vector<std::string>>(std::move(stand_ins));
-  project_generation_ = secrets->generation();
-  project_policy_ = policy->generation();
-  return project_needles_;
 }
 
 }  // namespace pons::egress

@@ -32,12 +32,6 @@ struct Grant {
   std::string stub;
 };
 
-// Secrets of a project, ready to be looked for; what stands in for each by the id of a Finding.
-struct ProjectNeedles {
-  std::shared_ptr<const scan::NeedleSet> set;  // null: there are none
-  std::shared_ptr<const std::vector<std::string>> stand_ins;
-};
-
 // A sandbox as egress knows it. Its identity is the two sockets: nothing that comes out of another
 // sandbox can arrive at them.
 class AttachedSandbox {
@@ -66,8 +60,6 @@ class AttachedSandbox {
   // of a Finding. Kept together with that set, as VaultNeedles::owners().
   using StubOwners = std::shared_ptr<const std::vector<std::string>>;
   const StubOwners& stub_owners() const { return stub_owners_; }
-  // The secrets of its project that its policy names.
-  Result<ProjectNeedles> project_needles(const vault::ProjectSecrets* secrets);
 
   const std::uint64_t key;
   const std::string id;
@@ -92,9 +84,6 @@ class AttachedSandbox {
   std::uint64_t stubs_policy_ = 0;
   std::shared_ptr<const scan::NeedleSet> stubs_;
   StubOwners stub_owners_ = std::make_shared<const std::vector<std::string>>();
-  ProjectNeedles project_needles_;
-  std::uint64_t project_generation_ = 0;  // of the secrets
-  std::uint64_t project_policy_ = 0;
 
  public:
   linux::TaskGroup flows;  // last: they use all of the above

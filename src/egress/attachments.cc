@@ -22,6 +22,7 @@ namespace pons::egress {
 namespace {
 
 constexpr std::size_t kRecordBytesMax = 16 << 20;  // all that a request may bring, escaped
+constexpr std::size_t kPolicySecretBytesMax = 64 * 1024;
 constexpr std::string_view kEnvironments = "environments";
 
 int socket_option(int socket, int name) {
@@ -85,6 +86,13 @@ Attachments::Attachments(Boundary& boundary, roles::Keeper& keeper, PackageHosts
       bound_patterns_(boundary.bound_hosts.patterns()),
       room_(boundary.loop) {
   boundary_.vault.on_change([this] { on_vault_change(); });
+  boundary_.sent_secrets.on_new_host(
+      [this](const HostPattern& host) { on_sent_to_new_host(host); });
+  if (boundary_.project_secrets != nullptr)
+    boundary_.project_secrets->on_change(
+        [this](const std::string& project, const std::string& name) {
+          on_secret_change(project, name);
+        });
 }
 
 Attachments::~Attachments() {
@@ -108,6 +116,27 @@ Result<std::shared_ptr<const Policy>> Attachments::compile(const PolicyChoice& c
   return Policy::compile(*document, ++generation_, packages_);
 }
 
+// All that it names is looked for at each host that it names it for.
+Result<void> Attachments::check_secrets(const Policy& policy) const {
+  std::set<std::pair<std::string, std::string>> counted;
+  std::size_t bytes = 0;
+  for (const FieldRule& rule : policy.field_rules()) {
+    for (const auto& literal : rule.literals) bytes += literal->size();
+    for (const FieldRule::Part& part : rule.parts) {
+      if (!part.is_secret || !counted.emplace(text_of(rule.host), part.text).second) continue;
+      const auto secret = boundary_.project_secrets == nullptr
+                              ? nullptr
+                              : boundary_.project_secrets->find_named(policy.project(), part.text);
+      if (secret != nullptr) bytes += secret->value.size();
+    }
+  }
+  if (bytes <= kPolicySecretBytesMax) return {};
+  return make_error(ErrorCode::kInvalid, "read policy",
+                    fmt::format("/fields: sends {} bytes of secrets, counted per host; {} are the "
+                                "most",
+                                bytes, kPolicySecretBytesMax));
+}
+
 Result<std::map<std::string, std::string>> Attachments::attach(Request request,
                                                                linux::UniqueFd listener,
                                                                linux::UniqueFd names) {
@@ -115,6 +144,7 @@ Result<std::map<std::string, std::string>> Attachments::attach(Request request,
   if (all_.contains(request.key))
     return make_error(ErrorCode::kConflict, "attach sandbox", "it is attached already");
   auto policy = TRY(compile(request.policy));
+  TRY_VOID(check_secrets(*policy));
   // Stubs are made for an id: two that live at once would have the same ones.
   if (const auto namesake = find(request.id)) detach(namesake->key);
   auto sandbox =
@@ -224,9 +254,33 @@ Result<void> Attachments::adopt() {
     sandbox->listener = std::move(parts["tcp"]);
     sandbox->resolver = std::move(parts["names"]);
     choices_[key] = choice;
+    assume_sent(*sandbox->policy);
     serve(sandbox);
   }
   return {};
+}
+
+// What a former process has sent it does not tell: all that it may have.
+void Attachments::assume_sent(const Policy& policy) {
+  const auto note = [&](const FieldRule& rule, const std::string& name,
+                        std::shared_ptr<const Secret> value) {
+    if (auto noted = boundary_.sent_secrets.note({.host = rule.host,
+                                                  .port = kHttpsPort,
+                                                  .project = policy.project(),
+                                                  .name = name,
+                                                  .value = std::move(value)});
+        !noted)
+      LOG_ERROR("a secret is not looked for until it is sent again", {"error", noted.error()});
+  };
+  for (const FieldRule& rule : policy.field_rules()) {
+    for (const auto& literal : rule.literals) note(rule, "", literal);
+    for (const FieldRule::Part& part : rule.parts) {
+      if (!part.is_secret || boundary_.project_secrets == nullptr) continue;
+      const auto secret = boundary_.project_secrets->find_named(policy.project(), part.text);
+      if (secret != nullptr && secret->value.size() >= scan::kNeedleBytesMin)
+        note(rule, part.text, std::shared_ptr<const Secret>(secret, &secret->value));
+    }
+  }
 }
 
 // ---- change
@@ -243,7 +297,9 @@ Result<void> Attachments::set_policy(std::string_view id, PolicyChoice choice) {
   if (sandbox == nullptr)
     return make_error(ErrorCode::kNotFound, "set policy",
                       fmt::format("no sandbox \"{}\" has a network", id));
-  adopt_policy(*sandbox, TRY(compile(choice)));
+  auto policy = TRY(compile(choice));
+  TRY_VOID(check_secrets(*policy));
+  adopt_policy(*sandbox, std::move(policy));
   keep(*sandbox, choice);
   choices_[sandbox->key] = std::move(choice);
   return {};
@@ -313,6 +369,31 @@ void Attachments::on_vault_change() {
         });
     if (!is_same) keep(*sandbox, choices_[key]);
     if (!is_same || may_reach_newly_bound(*sandbox, bound_before)) sandbox->flows.cancel_all();
+  }
+  room_.set();
+}
+
+// The same for a project's secret.
+void Attachments::on_secret_change(const std::string& project, const std::string& name) {
+  const auto now = boundary_.project_secrets->find_named(project, name);
+  boundary_.sent_secrets.retire(project, name, now == nullptr ? nullptr : &now->value);
+  for (auto& [key, sandbox] : all_)
+    if (sandbox->policy->uses_secret(project, name)) sandbox->flows.cancel_all();
+  room_.set();
+}
+
+// Looked into from now on, for every sandbox: what passes unseen to it ends. Whoever has a rule for
+// the host is looked into already, and is the one who is about to send.
+void Attachments::on_sent_to_new_host(const HostPattern& host) {
+  const std::string pattern = text_of(host);
+  for (auto& [key, sandbox] : all_) {
+    const bool is_seen =
+        std::ranges::any_of(sandbox->policy->field_rules(),
+                            [&](const FieldRule& rule) { return text_of(rule.host) == pattern; });
+    if (is_seen ||
+        !sandbox->names.has_name([&](const HostName& name) { return host.matches(name); }))
+      continue;
+    sandbox->flows.cancel_all();
   }
   room_.set();
 }

@@ -17,6 +17,7 @@
 #include "pons/scan/needle_set.h"
 #include "pons/vault/project_secrets.h"
 #include "pons/vault/vault.h"
+#include "sent_secrets.h"
 
 namespace pons::egress {
 
@@ -52,6 +53,7 @@ struct Boundary {
   vault::Vault& vault;
   VaultNeedles& secrets;
   BoundHosts& bound_hosts;
+  SentSecrets& sent_secrets;
   audit::AuditLog& audit;
   AccessRequests& access;
   Resolver& resolver;
@@ -59,10 +61,10 @@ struct Boundary {
   std::shared_ptr<http::TlsContext> server_tls;
   std::shared_ptr<http::TlsContext> client_tls;
   std::shared_ptr<http::TlsSessions> sessions;
-  const vault::ProjectSecrets* project_secrets = nullptr;  // null: no project has any
-  int gateway_channel = -1;       // to the role behind gateway.pons.internal
-  std::uint64_t flows = 0;        // open now
-  std::uint64_t body_memory = 0;  // bytes, see body_memory.h
+  vault::ProjectSecrets* project_secrets = nullptr;  // null: no project has any
+  int gateway_channel = -1;                          // to the role behind gateway.pons.internal
+  std::uint64_t flows = 0;                           // open now
+  std::uint64_t body_memory = 0;                     // bytes, see body_memory.h
   Metrics metrics{};
 };
 

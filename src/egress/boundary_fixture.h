@@ -34,12 +34,14 @@ class BoundaryTest : public ::testing::Test {
     access_ = *AccessRequests::open(dir_.path(), clock_);
     secrets_ = std::make_unique<VaultNeedles>(*vault_);
     bound_hosts_ = std::make_unique<BoundHosts>(*vault_);
+    sent_secrets_ = std::make_unique<SentSecrets>(clock_);
     resolver_ = std::make_unique<Resolver>(*loop_, ResolverSettings{});
     boundary_ = std::unique_ptr<Boundary>(new Boundary{.loop = *loop_,
                                                        .clock = clock_,
                                                        .vault = *vault_,
                                                        .secrets = *secrets_,
                                                        .bound_hosts = *bound_hosts_,
+                                                       .sent_secrets = *sent_secrets_,
                                                        .audit = *audit_,
                                                        .access = *access_,
                                                        .resolver = *resolver_,
@@ -110,6 +112,7 @@ class BoundaryTest : public ::testing::Test {
   std::unique_ptr<AccessRequests> access_;
   std::unique_ptr<VaultNeedles> secrets_;
   std::unique_ptr<BoundHosts> bound_hosts_;
+  std::unique_ptr<SentSecrets> sent_secrets_;
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<Boundary> boundary_;
   std::shared_ptr<AttachedSandbox> sandbox_;

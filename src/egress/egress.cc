@@ -99,9 +99,10 @@ Task<> flush_audit(linux::Loop& loop, audit::AuditLog& audit) {
   }
 }
 
-Task<> forget_old_secrets(linux::Loop& loop, vault::Vault& vault) {
+Task<> forget_old_secrets(linux::Loop& loop, vault::Vault& vault, SentSecrets& sent) {
   for (;;) {
     co_await loop.sleep_for(std::chrono::seconds(10));
+    sent.forget_expired();
     if (const auto done = vault.forget_expired(); !done)
       LOG_ERROR("an expired secret could not be forgotten", {"error", done.error()});
   }
@@ -125,6 +126,7 @@ Result<int> serve(roles::RoleStart start) {
   const auto leaves = TRY(LeafCache::create(authority, kClock));
   VaultNeedles secrets(*vault);
   BoundHosts bound_hosts(*vault);
+  SentSecrets sent_secrets(kClock);
   const auto audit = TRY(audit::AuditLog::open("audit", kClock));
   const auto access = TRY(AccessRequests::open(".", kClock));
   // A request waits twice for this loop; waking it costs more than the work it does.
@@ -135,6 +137,7 @@ Result<int> serve(roles::RoleStart start) {
                     .vault = *vault,
                     .secrets = secrets,
                     .bound_hosts = bound_hosts,
+                    .sent_secrets = sent_secrets,
                     .audit = *audit,
                     .access = *access,
                     .resolver = resolver,
@@ -153,7 +156,7 @@ Result<int> serve(roles::RoleStart start) {
   runtime->add_routes(vault::secret_routes(*project_secrets, refuse_unless_caller));
   runtime->add_routes(audit::audit_routes(*audit, supervisor::refuse_unless_operator));
   loop.spawn(flush_audit(loop, *audit));
-  loop.spawn(forget_old_secrets(loop, *vault));
+  loop.spawn(forget_old_secrets(loop, *vault, sent_secrets));
   return runtime->run();
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -178,10 +179,9 @@ class RequestJudge {
     out_.stub_owners = sandbox_.stub_owners();
     const auto* name = std::get_if<HostName>(&origin_.host);
     if (name == nullptr) return {};
-    auto own = sandbox_.project_needles(boundary_.project_secrets);
-    if (!own) return refuse("vault_unavailable", "the vault cannot be used", "try later");
-    if (std::ranges::any_of(sandbox_.policy->fields_for(origin_.host), &FieldRule::has_secret))
-      out_.own_secrets = *std::move(own);
+    out_.host = *name;
+    if (auto refusal = find_field_secrets()) return refusal;
+    sent_secrets_ = boundary_.sent_secrets.contains(origin_.host);
     // Whoever takes our credential takes no other, on no port and no kind of line.
     rivals_ = boundary_.bound_hosts.credentials_for(origin_.host);
     out_.scrubs = !rivals_.empty();
@@ -322,7 +322,7 @@ class RequestJudge {
   // What the policy says of requests to this host stands in place of what the sandbox wrote.
   Step set_fields() {
     for (const FieldRule* rule : sandbox_.policy->fields_for(origin_.host)) {
-      if (rule->has_secret() && !origin_.tls) continue;  // a line that anyone can read
+      if (rule->needs_tls() && !origin_.tls) continue;  // a line that anyone can read
       if (out_.scrubs && is_credential_field(rule->name, rivals_)) return foreign_credential();
       std::string value;
       for (const FieldRule::Part& part : rule->parts) {
@@ -330,9 +330,7 @@ class RequestJudge {
           value += part.text;
           continue;
         }
-        const auto secret = find_own(part.text);
-        if (!secret) return secret.error();
-        value += (*secret)->value.reveal();
+        value += own_.at(part.text)->value.reveal();
       }
       std::erase_if(out_.request.fields, [&](const auto& field) {
         return equal_ignoring_case(field.first, rule->name);
@@ -342,7 +340,38 @@ class RequestJudge {
     return {};
   }
 
+  // Remembered before they leave, so that whoever asks the host meanwhile does not see them.
+  Step find_field_secrets() {
+    if (!origin_.tls) return {};  // none travels on a line that anyone can read
+    for (const FieldRule* rule : sandbox_.policy->fields_for(origin_.host)) {
+      for (const auto& literal : rule->literals)
+        if (auto refusal = note_sent(*rule, "", literal)) return refusal;
+      for (const FieldRule::Part& part : rule->parts) {
+        if (!part.is_secret) continue;
+        const auto secret = find_own(part.text);
+        if (!secret) return secret.error();
+        if (auto refusal = note_sent(*rule, part.text,
+                                     std::shared_ptr<const Secret>(*secret, &(*secret)->value)))
+          return refusal;
+      }
+    }
+    return {};
+  }
+
+  Step note_sent(const FieldRule& rule, const std::string& name,
+                 std::shared_ptr<const Secret> value) {
+    const auto noted = boundary_.sent_secrets.note({.host = rule.host,
+                                                    .port = origin_.port,
+                                                    .project = sandbox_.policy->project(),
+                                                    .name = name,
+                                                    .value = std::move(value)});
+    if (noted) return {};
+    return refuse("secret_limit", noted.error().message,
+                  "name fewer hosts or secrets in the sandbox's network rules");
+  }
+
   std::expected<vault::ProjectSecrets::Found, Refusal> find_own(const std::string& name) {
+    if (const auto known = own_.find(name); known != own_.end()) return known->second;
     auto secret = boundary_.project_secrets == nullptr
                       ? nullptr
                       : boundary_.project_secrets->find_named(sandbox_.policy->project(), name);
@@ -358,11 +387,12 @@ class RequestJudge {
                  fmt::format("use a value of at least {} characters", scan::kNeedleBytesMin)));
     out_.credentials.push_back("e2b.secrets." + name);
     out_.own_used.push_back(secret);
+    own_[name] = secret;
     return secret;
   }
 
   // Its answers are looked through.
-  bool is_guarded() const { return out_.scrubs || out_.own_secrets.set != nullptr; }
+  bool is_guarded() const { return out_.scrubs || sent_secrets_; }
 
   std::optional<std::string> swap_field(const http::Field& field) {
     for (const Grant& grant : bound_) {
@@ -396,7 +426,9 @@ class RequestJudge {
   std::vector<Grant> bound_;
   BoundHosts::Credentials rivals_;  // all that are bound to the host, on any port, granted or not
   vault::Target target_;
-  std::set<std::string> swapped_parameters_;  // of the query, as they came
+  std::map<std::string, vault::ProjectSecrets::Found> own_;  // of the project, by name
+  bool sent_secrets_ = false;                                // the host was sent some, whoever's
+  std::set<std::string> swapped_parameters_;                 // of the query, as they came
   Judged out_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <expected>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,9 @@ struct Judged {
   // A host that gets secrets, anyone's and on any port, may show them on all: its answers are
   // scrubbed. And it takes no credentials but ours.
   bool scrubs = false;
-  // Secrets of its project that requests to this host may get: its answers are scrubbed of them.
-  ProjectNeedles own_secrets;
+  // Where it goes: answers are scrubbed of what projects' secrets that host was sent. Nothing when
+  // it is an address, which is sent none.
+  std::optional<HostName> host;
   std::vector<vault::ProjectSecrets::Found> own_used;  // those that are in it
   std::vector<BodyBinding> body_bindings;              // what may become a secret in its body
   scan::NeedleSets forbidden;                          // what its body must not hold

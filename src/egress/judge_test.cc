@@ -206,6 +206,7 @@ TEST_F(JudgeTest, TheStubOfADamagedCredentialDoesNotLeave) {
                  .vault = *vault_,
                  .secrets = secrets,
                  .bound_hosts = bound_hosts,
+                 .sent_secrets = *sent_secrets_,
                  .audit = *audit_,
                  .access = *access_,
                  .resolver = *resolver_,
@@ -379,6 +380,106 @@ TEST_F(FieldRuleTest, ItsAnswersShowNoSecretOfTheProject) {
   EXPECT_TRUE(filter->finish(out));
   EXPECT_EQ(out, "body xxx-xxxxxx-xx-xxx-xxxxxxx-xxxx");
   EXPECT_TRUE(filter->has_scrubbed());
+}
+
+// What a sandbox that has no rule for the host gets to see of its answer.
+class SentSecretTest : public FieldRuleTest {
+ protected:
+  SentSecretTest() {
+    project_secrets_->on_change([this](const std::string& project, const std::string& name) {
+      const auto now = project_secrets_->find_named(project, name);
+      sent_secrets_->retire(project, name, now ? &now->value : nullptr);
+    });
+  }
+  void drop_rules(std::string_view project = "mine") {
+    adopt(fmt::format(R"({{"mode":"list","project":"{}","allow":[
+        {{"host":"else.test.example"}},{{"host":"third.test.example"}}]}})",
+                      project));
+  }
+  std::string seen(std::string_view body, std::string_view host = "else.test.example",
+                   bool tls = true) {
+    const auto judged =
+        judge(get("/", "Range: bytes=1-2", host), origin(host, tls ? 443 : 80, tls));
+    if (!judged) return judged.error().code;
+    http::ResponseHead head;
+    head.status = 200;
+    auto filter = AnswerFilter::open(*boundary_, *sandbox_, *judged, head);
+    if (!filter) return filter.error().code;
+    std::string out;
+    EXPECT_TRUE(filter->feed(body, out));
+    EXPECT_TRUE(filter->finish(out));
+    return out;
+  }
+  const std::string own_{kOwn};
+};
+
+TEST_F(SentSecretTest, WhatAHostWasSentItShowsToNoSandbox) {
+  drop_rules("theirs");
+  EXPECT_EQ(seen(own_), own_);
+  EXPECT_FALSE(sent_secrets_->contains(to_else().host));
+  FieldRuleTest::adopt(R"({"mode":"list","project":"mine","allow":[{"host":"else.test.example"}],
+      "fields":[{"host":"else.test.example","set":{"X-Token":"${e2b.secrets.key}"}}]})");
+  ASSERT_TRUE(judge_else());
+  drop_rules("theirs");
+  EXPECT_TRUE(sent_secrets_->contains(to_else().host));
+  EXPECT_THAT(seen(own_), Not(HasSubstr(own_)));
+  EXPECT_THAT(seen(own_, "else.test.example", false), Not(HasSubstr(own_)));
+  EXPECT_EQ(seen(own_, "third.test.example"), own_);
+  EXPECT_EQ(value_of(*judge_else("Range: bytes=1-2"), "range"), "(none)");
+}
+
+TEST_F(SentSecretTest, AnAnswerThatWasAskedForBeforeIsLookedThroughToo) {
+  const auto sender = sandbox_;
+  drop_rules("theirs");
+  const auto judged = judge_else();
+  ASSERT_TRUE(judged);
+  sandbox_ = sender;
+  ASSERT_TRUE(judge_else());
+  http::ResponseHead head;
+  head.status = 200;
+  auto filter = AnswerFilter::open(*boundary_, *sandbox_, *judged, head);
+  ASSERT_TRUE(filter);
+  EXPECT_THAT(filter->clean(own_).value_or(""), Not(HasSubstr(own_)));
+}
+
+TEST_F(SentSecretTest, ACredentialThatIsWrittenInARuleIsTreatedLikeASecret) {
+  const std::string live = "sk-live-0123456789abcdef";
+  FieldRuleTest::adopt(fmt::format(
+      R"({{"mode":"list","project":"mine","allow":[{{"host":"else.test.example"}}],
+      "fields":[{{"host":"else.test.example","set":{{"Authorization":"Bearer {}",
+      "Cookie":"sid=cookie-0123456789; a=b","Accept":"application/vnd.example.v3+json"}}}}]}})",
+      live));
+  const auto plain = judge_else("", false);
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(value_of(*plain, "authorization"), "(none)");
+  EXPECT_EQ(value_of(*plain, "cookie"), "(none)");
+  EXPECT_EQ(value_of(*plain, "accept"), "application/vnd.example.v3+json");
+  const auto judged = judge_else();
+  ASSERT_TRUE(judged);
+  EXPECT_EQ(value_of(*judged, "authorization"), "Bearer " + live);
+  drop_rules("theirs");
+  EXPECT_EQ(seen("token=" + live + " application/vnd.example.v3+json cookie-0123456789"),
+            "token=xx-xxxx-xxxxxxxxxxxxxxxx application/vnd.example.v3+json xxxxxx-xxxxxxxxxx");
+}
+
+TEST_F(SentSecretTest, AValueInsideAnotherHidesNeither) {
+  keep("mine", "inner", kOwn.substr(4, 20));
+  FieldRuleTest::adopt(R"({"mode":"list","project":"mine","allow":[{"host":"else.test.example"}],
+      "fields":[{"host":"else.test.example","set":{"X-A":"${e2b.secrets.key}",
+      "X-B":"${e2b.secrets.inner}"}}]})");
+  ASSERT_TRUE(judge_else());
+  EXPECT_THAT(seen("a " + own_ + " b"), Not(HasSubstr(own_.substr(4, 20))));
+  EXPECT_THAT(seen("a " + own_ + " b"), Not(HasSubstr(own_.substr(24))));
+}
+
+TEST_F(SentSecretTest, AFormerValueIsLookedForWhetherReplacedOrRemoved) {
+  const std::string second = "another-secret-of-the-project-45";
+  ASSERT_TRUE(judge_else());
+  ASSERT_TRUE(project_secrets_->update("mine", "key", Secret(std::string(second)), {}));
+  EXPECT_THAT(seen(own_ + " " + second), Not(AnyOf(HasSubstr(own_), HasSubstr(second))));
+  ASSERT_TRUE(project_secrets_->remove("mine", "key"));
+  drop_rules();
+  EXPECT_THAT(seen(own_ + " " + second), Not(AnyOf(HasSubstr(own_), HasSubstr(second))));
 }
 
 }  // namespace

@@ -146,6 +146,14 @@ std::vector<const FieldRule*> Policy::fields_for(const Destination& destination)
   return rules;
 }
 
+bool Policy::uses_secret(std::string_view project, std::string_view name) const {
+  return project_ == project && std::ranges::any_of(fields_, [&](const FieldRule& rule) {
+           return std::ranges::any_of(rule.parts, [&](const FieldRule::Part& part) {
+             return part.is_secret && part.text == name;
+           });
+         });
+}
+
 Decision Policy::judge_name(const HostName& name) const {
   if (is_own(name)) return judge_own(name);
   if (mode_ == Mode::kNone) return {.reason = Reason::kNetworkOff};

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "pons/base/text.h"
 #include "pons/egress/policy.h"
 #include "pons/http/head.h"
+#include "pons/scan/needle_set.h"
 #include "pons/vault/project_secrets.h"
 #include "public_suffix.h"
 
@@ -155,6 +158,33 @@ Result<std::vector<FieldRule::Part>> read_field_value(const Place& place) {
     rest.remove_prefix(end + 1);
   }
   return parts;
+}
+
+bool names_credential(std::string_view field) {
+  constexpr std::array kWords = {"authorization", "cookie", "token",   "key",
+                                 "secret",        "x-auth", "password"};
+  return std::ranges::any_of(kWords, [&](std::string_view word) { return field.contains(word); });
+}
+
+// The words of "Bearer sk-live-..." and "sid=...; b=..." that are long enough to be looked for.
+std::vector<std::shared_ptr<const Secret>> find_credentials(
+    const std::vector<FieldRule::Part>& parts) {
+  constexpr std::string_view kBetween = " \t;,\"";
+  std::vector<std::shared_ptr<const Secret>> found;
+  for (const FieldRule::Part& part : parts) {
+    std::string_view rest = part.is_secret ? std::string_view() : part.text;
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find_first_of(kBetween), rest.size());
+      std::string_view word = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      const std::size_t equals = word.find('=');
+      if (equals != std::string_view::npos && word.size() - equals > scan::kNeedleBytesMin)
+        word.remove_prefix(equals + 1);
+      if (word.size() >= scan::kNeedleBytesMin)
+        found.push_back(std::make_shared<const Secret>(std::string(word)));
+    }
+  }
+  return found;
 }
 
 // What no address check would ever let pass is a mistake in the rule.
@@ -330,8 +360,10 @@ class PolicyCompiler {
       std::ranges::transform(name, name.begin(), [](char c) {
         return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
       });
-      policy_->fields_.push_back(
-          {.host = host, .name = std::move(name), .parts = TRY(read_field_value(value))});
+      FieldRule rule{.host = host, .name = std::move(name), .parts = TRY(read_field_value(value))};
+      rule.is_credential = names_credential(rule.name);
+      if (rule.is_credential) rule.literals = find_credentials(rule.parts);
+      policy_->fields_.push_back(std::move(rule));
     }
     return {};
   }

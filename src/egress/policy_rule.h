@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "pons/base/secret.h"
 #include "pons/egress/policy.h"
 #include "request_path.h"
 
@@ -54,8 +56,12 @@ struct FieldRule {
   HostPattern host;
   std::string name;  // lower case
   std::vector<Part> parts;
+  // What looks like a credential although it is written in the rule itself: treated like a secret.
+  std::vector<std::shared_ptr<const Secret>> literals;
+  bool is_credential = false;  // by its name
 
-  bool has_secret() const { return std::ranges::any_of(parts, &Part::is_secret); }
+  // Not on a line that anyone can read.
+  bool needs_tls() const { return is_credential || std::ranges::any_of(parts, &Part::is_secret); }
 };
 
 inline constexpr std::uint16_t kHttpsPort = 443;

@@ -199,7 +199,7 @@ Result<void> ProjectSecrets::remove(const std::string& project, std::string_view
   const Found secret = TRY(load(project, word));
   // In memory first: a value that cannot be deleted on disk is still not used again.
   all_.erase({secret->project, secret->name});
-  ++generation_;
+  if (listener_) listener_(secret->project, secret->name);
   const std::string file = fmt::format("{}/{}{}", directory_, secret->id, kSealedEnding);
   if (unlink(file.c_str()) != 0 && errno != ENOENT) return os_error("remove secret", file);
   return linux::sync_directory(directory_);
@@ -234,7 +234,7 @@ Result<ProjectSecrets::Found> ProjectSecrets::keep(ProjectSecret secret) {
   Place place{secret.project, secret.name};
   auto kept = std::make_shared<const ProjectSecret>(std::move(secret));
   all_[std::move(place)] = kept;
-  ++generation_;
+  if (listener_) listener_(kept->project, kept->name);
   return kept;
 }
 

@@ -75,11 +75,23 @@ TEST_F(ProjectSecretsTest, AFileUnderAnotherNameDoesNotOpen) {
 
 TEST_F(ProjectSecretsTest, ADestroyedSecretLeavesNoFile) {
   ASSERT_TRUE(create("mine", "token"));
-  const auto before = secrets_->generation();
   EXPECT_TRUE(secrets_->remove("mine", "token"));
-  EXPECT_GT(secrets_->generation(), before);
   EXPECT_TRUE(files().empty());
   EXPECT_FALSE(secrets_->remove("mine", "token"));
+}
+
+TEST_F(ProjectSecretsTest, EveryChangeIsHeardOfAndNoRefusal) {
+  std::vector<std::string> heard;
+  secrets_->on_change([&](const std::string& project, const std::string& name) {
+    const auto now = secrets_->find_named(project, name);
+    heard.push_back(project + "/" + name + " " + (now ? std::to_string(now->version) : "gone"));
+  });
+  const std::string id = (*create("mine", "token"))->id;
+  ASSERT_TRUE(secrets_->update("mine", id, Secret(std::string("another value")), std::nullopt));
+  EXPECT_FALSE(secrets_->update("mine", id, Secret(std::string("two\nlines")), std::nullopt));
+  EXPECT_FALSE(secrets_->remove("theirs", id));
+  ASSERT_TRUE(secrets_->remove("mine", id));
+  EXPECT_EQ(heard, (std::vector<std::string>{"mine/token 1", "mine/token 2", "mine/token gone"}));
 }
 
 TEST_F(ProjectSecretsTest, WhatNoFieldCouldHoldIsRefused) {

@@ -76,6 +76,9 @@ class Policy {
   // Those for the destination, in order: the last one for a field counts.
   std::vector<const FieldRule*> fields_for(const Destination& destination) const;
 
+  // True when a field rule puts that secret into requests.
+  bool uses_secret(std::string_view project, std::string_view name) const;
+
   // For DNS.
   Decision judge_name(const HostName& name) const;
   // Before anything is resolved or dialled.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -53,6 +54,11 @@ class SyntheticAddresses {
   Hold hold(const HostName& name, TimePoint now);
 
   std::size_t size() const { return entries_.size(); }
+  // True when it has a name of which that is true.
+  template <class Is>
+  bool has_name(const Is& is) const {
+    return std::ranges::any_of(entries_, [&](const Entry& entry) { return is(entry.name); });
+  }
 
  private:
   struct Entry {

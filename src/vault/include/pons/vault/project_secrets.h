@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -53,8 +54,9 @@ class ProjectSecrets {
   Found find_named(std::string_view project, std::string_view name) const;
   std::vector<Found> list(std::string_view project) const;  // by name
 
-  // Grows with every change.
-  std::uint64_t generation() const { return generation_; }
+  // Hears of each change right after it, also of one that is in memory and could not be written.
+  using Listener = std::function<void(const std::string& project, const std::string& name)>;
+  void on_change(Listener listener) { listener_ = std::move(listener); }
   // Files that do not open any more; their secrets are gone until they are restored.
   const std::vector<std::string>& damaged() const { return damaged_; }
 
@@ -70,7 +72,7 @@ class ProjectSecrets {
   const Clock& clock_;
   std::map<Place, Found> all_;
   std::vector<std::string> damaged_;
-  std::uint64_t generation_ = 1;
+  Listener listener_;
 };
 
 }  // namespace pons::vault

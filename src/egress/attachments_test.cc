@@ -1,0 +1,170 @@
+#include "attachments.h"
+
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "boundary_fixture.h"
+#include "pons/base/json.h"
+
+namespace pons::egress {
+namespace {
+
+constexpr std::string_view kOwn = "own-secret-of-the-project-0123";
+constexpr std::string_view kRules = R"({"mode":"list","project":"mine",
+    "allow":[{"host":"else.test.example"}],
+    "fields":[{"host":"else.test.example","set":{"X-Token":"${e2b.secrets.key}"}}]})";
+constexpr std::string_view kNoRules = R"({"mode":"list","allow":[{"host":"else.test.example"}]})";
+
+class AttachmentsTest : public BoundaryTest {
+ protected:
+  AttachmentsTest() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    line_ = linux::UniqueFd(ends[0]);
+    far_line_ = linux::UniqueFd(ends[1]);
+    keeper_ = std::make_unique<roles::Keeper>(line_.get(), std::chrono::milliseconds(1));
+    attachments_ = std::make_unique<Attachments>(*boundary_, *keeper_, PackageHosts{},
+                                                 std::map<std::string, std::string>{});
+    keep("key", kOwn);
+    keep("other", kOwn);
+  }
+  void keep(const std::string& name, std::string_view value) {
+    EXPECT_TRUE(project_secrets_->create("mine", name, Secret(std::string(value)), {}));
+  }
+  static linux::UniqueFd make_socket(int type) {
+    linux::UniqueFd made(socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(bind(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    if (type == SOCK_STREAM) EXPECT_EQ(listen(made.get(), 1), 0);
+    return made;
+  }
+  // Attached, with a connection that lasts for as long as the pointer is not the only one.
+  std::shared_ptr<int> attach(std::uint64_t key, std::string_view document) {
+    const auto done = attachments_->attach(
+        {.key = key, .id = std::to_string(key), .policy = {.document = std::string(document)}},
+        make_socket(SOCK_STREAM), make_socket(SOCK_DGRAM));
+    EXPECT_TRUE(done) << done.error().describe();
+    auto alive = std::make_shared<int>();
+    attachments_->find(std::to_string(key))->flows.spawn(last(*loop_, alive));
+    return alive;
+  }
+  static Task<> last(linux::Loop& loop, std::shared_ptr<int>) { co_await loop.sleep_until(kNever); }
+  static bool lasts(const std::shared_ptr<int>& flow) { return flow.use_count() > 1; }
+  void look_up(std::uint64_t key, std::string_view name) {
+    EXPECT_TRUE(attachments_->find(std::to_string(key))
+                    ->names.assign(*HostName::parse(name), Breadth::kNamed, loop_->now()));
+  }
+  void send_secret() {
+    const std::string project = "mine";
+    const std::string name = "key";
+    EXPECT_TRUE(sent_secrets_->note({HostPattern{.name = "else.test.example"}, 443, project, name,
+                                     std::make_shared<const Secret>(std::string(kOwn))}));
+  }
+
+  linux::UniqueFd line_;
+  linux::UniqueFd far_line_;
+  std::unique_ptr<roles::Keeper> keeper_;
+  std::unique_ptr<Attachments> attachments_;
+};
+
+TEST_F(AttachmentsTest, WhatUsesAReplacedOrRemovedSecretEnds) {
+  auto user = attach(1, kRules);
+  const auto other = attach(2, kNoRules);
+  ASSERT_TRUE(project_secrets_->remove("mine", "other"));
+  EXPECT_TRUE(lasts(user));
+  ASSERT_TRUE(project_secrets_->update("mine", "key", Secret(std::string(kOtherSecret)), {}));
+  EXPECT_FALSE(lasts(user));
+  attachments_->detach(1);
+  user = attach(1, kRules);
+  ASSERT_TRUE(project_secrets_->remove("mine", "key"));
+  EXPECT_FALSE(lasts(user));
+  EXPECT_TRUE(lasts(other));
+}
+
+TEST_F(AttachmentsTest, ASecretOfAnotherProjectEndsNothing) {
+  ASSERT_TRUE(project_secrets_->create("theirs", "key", Secret(std::string(kOwn)), {}));
+  const auto user = attach(1, kRules);
+  ASSERT_TRUE(project_secrets_->remove("theirs", "key"));
+  EXPECT_TRUE(lasts(user));
+}
+
+TEST_F(AttachmentsTest, WhatPassesUnseenToAHostEndsWhenItGetsItsFirstSecret) {
+  const auto sender = attach(1, kRules);
+  const auto unseen = attach(2, kNoRules);
+  const auto elsewhere = attach(3, kNoRules);
+  look_up(1, "else.test.example");
+  look_up(2, "else.test.example");
+  look_up(3, "third.test.example");
+  send_secret();
+  EXPECT_TRUE(lasts(sender));
+  EXPECT_FALSE(lasts(unseen));
+  EXPECT_TRUE(lasts(elsewhere));
+}
+
+TEST_F(AttachmentsTest, WhatAFormerProcessMayHaveSentIsLookedFor) {
+  roles::DescriptorStore store;
+  const auto put = [&](const char* name, int socket) {
+    EXPECT_TRUE(store.put(name, linux::UniqueFd(socket)));
+  };
+  put("0000000000000001.tcp", make_socket(SOCK_STREAM).release());
+  put("0000000000000001.names", make_socket(SOCK_DGRAM).release());
+  const int record = memfd_create("record", MFD_CLOEXEC);
+  const std::string text = dump_json({{"id", "1"}, {"policy", kRules}});
+  EXPECT_TRUE(linux::write_all(record, text));
+  put("0000000000000001.record", record);
+  // The supervisor is another process.
+  const pid_t child = fork();
+  if (child == 0) {
+    auto loop = std::move(*linux::Loop::create());
+    loop->spawn(roles::serve_keeper(*loop, far_line_.get(), store, [] {}));
+    loop->run();
+    _exit(0);
+  }
+  roles::Keeper keeper(line_.get());
+  attachments_.reset();
+  Attachments again(*boundary_, keeper, PackageHosts{}, {});
+  const auto adopted = again.adopt();
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  ASSERT_TRUE(adopted) << adopted.error().describe();
+  EXPECT_NE(again.find("1"), nullptr);
+  EXPECT_TRUE(sent_secrets_->contains(*HostName::parse("else.test.example"), 443));
+}
+
+TEST_F(AttachmentsTest, APolicyThatNamesTooMuchIsRefused) {
+  keep("large", std::string(8192, 'x'));
+  const auto document = [](int hosts) {
+    std::string fields;
+    for (int i = 0; i < hosts; ++i)
+      fields += fmt::format(R"({}{{"host":"h{}.example","set":{{"A":"${{e2b.secrets.large}}",
+          "B":"${{e2b.secrets.large}}"}}}})",
+                            i == 0 ? "" : ",", i);
+    return fmt::format(R"({{"mode":"public","project":"mine","fields":[{}]}})", fields);
+  };
+  const auto user = attach(1, kRules);
+  EXPECT_TRUE(attachments_->set_policy("1", {.document = document(8)}));
+  const auto refused = attachments_->set_policy("1", {.document = document(9)});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(*attachments_->document_of("1"), document(8));
+}
+
+TEST_F(AttachmentsTest, ARemovedSecretIsStillLookedFor) {
+  send_secret();
+  ASSERT_TRUE(project_secrets_->remove("mine", "key"));
+  sent_secrets_->forget_expired();
+  EXPECT_TRUE(sent_secrets_->contains(*HostName::parse("else.test.example")));
+}
+
+}  // namespace
+}  // namespace pons::egress

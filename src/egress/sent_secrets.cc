@@ -1,0 +1,170 @@
+#include "sent_secrets.h"
+
+#include <algorithm>
+
+#include "pons/vault/vault.h"
+
+namespace pons::egress {
+
+namespace {
+
+// As a Scrubber wants it: as long, and with the same marks between letters and digits.
+std::string stand_in_for(std::string_view value) {
+  const auto filled = [value](char with) {
+    std::string text(value);
+    std::ranges::replace_if(
+        text,
+        [](char c) {
+          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        },
+        with);
+    return text;
+  };
+  std::string text = filled('x');
+  return text == value ? filled('y') : text;
+}
+
+bool is_same(const Secret& one, const Secret& other) {
+  return &one == &other || one.reveal() == other.reveal();
+}
+
+// How a rule for the host may be written.
+std::vector<std::string> patterns_of(const Destination& host) {
+  const auto* name = std::get_if<HostName>(&host);
+  if (name == nullptr) return {};
+  return {name->text(), "*." + std::string(name->parent())};
+}
+
+}  // namespace
+
+std::string text_of(const HostPattern& host) {
+  return host.kind == HostPattern::Kind::kName ? host.name : "*." + host.name;
+}
+
+Result<void> SentSecrets::note(const Sending& sending) {
+  const std::string pattern = text_of(sending.host);
+  if (const auto known = hosts_.find(pattern); known != hosts_.end()) {
+    known->second.ports.insert(sending.port);
+    const auto again = std::ranges::find_if(known->second.sent, [&](const Sent& sent) {
+      return sent.project == sending.project && sent.name == sending.name &&
+             is_same(*sent.value, *sending.value);
+    });
+    if (again != known->second.sent.end()) {
+      again->until = end_of(sending);
+      return {};
+    }
+  }
+  TRY_VOID(make_room(sending));
+  const bool is_new = !hosts_.contains(pattern);
+  Host& host = hosts_[pattern];
+  host.ports.insert(sending.port);
+  host.sent.push_back({.project = sending.project,
+                       .name = sending.name,
+                       .value = sending.value,
+                       .until = end_of(sending)});
+  host.is_stale = true;
+  if (is_new && listener_) listener_(sending.host);
+  return {};
+}
+
+TimePoint SentSecrets::end_of(const Sending& sending) const {
+  return sending.name.empty() ? clock_.now() + vault::kDefaultGrace : kNever;
+}
+
+bool SentSecrets::has_room(const Sending& sending) const {
+  std::size_t values = 1;
+  std::size_t own = sending.value->size();
+  std::size_t all = sending.value->size();
+  for (const auto& [pattern, host] : hosts_)
+    for (const Sent& sent : host.sent) {
+      all += sent.value->size();
+      if (sent.project != sending.project) continue;
+      own += sent.value->size();
+      ++values;
+    }
+  return values <= limits_.project_values && own <= limits_.project_bytes &&
+         all <= limits_.all_bytes;
+}
+
+// Former values of the same project make room, and never those of another one.
+Result<void> SentSecrets::make_room(const Sending& sending) {
+  while (!has_room(sending))
+    if (!drop_oldest_former(sending.project))
+      return make_error(ErrorCode::kLimit, "send secret",
+                        "the project's secrets are sent to too many hosts");
+  return {};
+}
+
+bool SentSecrets::drop_oldest_former(const std::string& project) {
+  const Sent* oldest = nullptr;
+  for (const auto& [pattern, host] : hosts_)
+    for (const Sent& sent : host.sent)
+      if (sent.project == project && sent.until != kNever &&
+          (oldest == nullptr || sent.until < oldest->until))
+        oldest = &sent;
+  if (oldest == nullptr) return false;
+  const auto value = oldest->value;  // every host's copy of it: they are of the same age
+  drop_if([&](const Sent& sent) {
+    return sent.project == project && sent.until != kNever && sent.value == value;
+  });
+  return true;
+}
+
+void SentSecrets::retire(std::string_view project, std::string_view name, const Secret* current) {
+  for (auto& [pattern, host] : hosts_)
+    for (Sent& sent : host.sent)
+      if (sent.project == project && sent.name == name && sent.until == kNever &&
+          (current == nullptr || !is_same(*sent.value, *current)))
+        sent.until = clock_.now() + vault::kDefaultGrace;
+}
+
+void SentSecrets::forget_expired() {
+  drop_if([now = clock_.now()](const Sent& sent) { return sent.until <= now; });
+}
+
+template <class Drop>
+void SentSecrets::drop_if(const Drop& drop) {
+  for (auto& [pattern, host] : hosts_)
+    if (std::erase_if(host.sent, drop) > 0) host.is_stale = true;
+  std::erase_if(hosts_, [](const auto& host) { return host.second.sent.empty(); });
+}
+
+bool SentSecrets::contains(const Destination& host) const {
+  return std::ranges::any_of(patterns_of(host),
+                             [&](const auto& pattern) { return hosts_.contains(pattern); });
+}
+
+bool SentSecrets::contains(const Destination& host, std::uint16_t port) const {
+  return std::ranges::any_of(patterns_of(host), [&](const auto& pattern) {
+    const auto found = hosts_.find(pattern);
+    return found != hosts_.end() && found->second.ports.contains(port);
+  });
+}
+
+Result<std::vector<ProjectNeedles>> SentSecrets::needles_for(const Destination& host) {
+  std::vector<ProjectNeedles> all;
+  for (const std::string& pattern : patterns_of(host)) {
+    const auto found = hosts_.find(pattern);
+    if (found == hosts_.end()) continue;
+    if (found->second.is_stale) TRY_VOID(compile(found->second));
+    all.push_back(found->second.needles);
+  }
+  return all;
+}
+
+Result<void> SentSecrets::compile(Host& host) {
+  std::set<std::string_view> values;  // two projects may have the same one
+  for (const Sent& sent : host.sent) values.insert(sent.value->reveal());
+  std::vector<scan::Needle> needles;
+  std::vector<std::string> stand_ins;
+  for (const std::string_view value : values) {
+    needles.push_back({.id = static_cast<std::uint32_t>(needles.size()), .text = value});
+    stand_ins.push_back(stand_in_for(value));
+  }
+  host.needles.set = TRY(scan::NeedleSet::create(needles));
+  host.needles.stand_ins = std::make_shared<const std::vector<std::string>>(std::move(stand_ins));
+  host.is_stale = false;
+  return {};
+}
+
+}  // namespace pons::egress
