@@ -35,6 +35,22 @@ std::string make_sandbox_id() {
   return "i" + random_text(20);
 }
 
+// To anyone: there is nothing to be found out about what does not exist.
+Task<> refuse(http::Exchange& exchange, const http::PathValues&) {
+  constexpr int kNotImplemented = 501;
+  const std::string_view path = exchange.request().path();
+  for (const std::string_view part :
+       {"/volumes", "/volumecontent", "/templates", "/v2/templates", "/v3/templates"}) {
+    if (!path.starts_with(part)) continue;
+    exchange.respond(
+        refusal(kNotImplemented,
+                fmt::format("this server has no {}; see its documentation",
+                            part.ends_with("templates") ? "template builder" : "volumes")));
+    co_return;
+  }
+  exchange.respond(refusal(404, "there is nothing at this address"));
+}
+
 }  // namespace
 
 ControlPlane::ControlPlane(linux::Loop& loop, sandbox::Provider& provider, Directory& directory,
@@ -106,20 +122,8 @@ http::Handler ControlPlane::make_handler() {
   for (const char* method : {"GET", "POST", "PUT", "DELETE", "PATCH"})
     for (const char* pattern : {"/", "/{a}", "/{a}/{b}", "/{a}/{b}/{c}", "/{a}/{b}/{c}/{d}",
                                 "/{a}/{b}/{c}/{d}/{e}", "/{a}/{b}/{c}/{d}/{e}/{f}"})
-      routes.push_back({method, pattern, handler_of(&ControlPlane::refuse)});
+      routes.push_back({method, pattern, refuse});
   return http::route(std::move(routes));
-}
-
-Task<Result<http::Response>> ControlPlane::refuse(Request request) {
-  constexpr int kNotImplemented = 501;
-  const std::string_view path = request.exchange.request().path();
-  for (const std::string_view part :
-       {"/volumes", "/volumecontent", "/templates", "/v2/templates", "/v3/templates"})
-    if (path.starts_with(part))
-      co_return refusal(kNotImplemented,
-                        fmt::format("this server has no {}; see its documentation",
-                                    part.ends_with("templates") ? "template builder" : "volumes"));
-  co_return refusal(404, "there is nothing at this address");
 }
 
 Task<Result<SandboxInfo>> ControlPlane::find(const Caller& caller, std::string id) {

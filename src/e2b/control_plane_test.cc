@@ -125,7 +125,7 @@ TEST_F(ControlPlaneTest, ANewSandboxHasTokensAndWhatWasAskedFor) {
   EXPECT_EQ(request.environment.at("X"), "1");
   EXPECT_EQ(request.limits.lifetime_max, std::chrono::seconds(62));
   EXPECT_TRUE(request.limits.pause_at_end);
-  EXPECT_EQ(request.network.policy, R"({"mode":"public"})");
+  EXPECT_EQ(request.network.policy, R"({"mode":"public","project":"mine"})");
   const Json info = json(ask("GET", "/sandboxes/" + request.id));
   EXPECT_EQ(info["metadata"], (Json{{"a", "b"}}));
   EXPECT_EQ(info["lifecycle"]["onTimeout"], "pause");
@@ -337,11 +337,11 @@ TEST_F(ControlPlaneTest, SecretsAreAskedForInTheNameOfTheCallersProject) {
 std::string policy_of(std::string_view text) {
   const Json body = *parse_json(text);
   const auto network = read_network(body, body, "mine");
-  // The caller's own words beside it are another test's.
-
   if (!network) return network.error().message;
   Json policy = *parse_json(network->policy);
-  policy.erase("note");
+  EXPECT_EQ(policy["project"], "mine");
+  policy.erase("project");
+  policy.erase("note");  // the caller's own words are another test's
   return dump_json(policy);
 }
 
@@ -356,9 +356,8 @@ TEST(NetworkOptionsTest, WordsBecomeAPolicy) {
       R"({"mode":"public","allow":[{"host":"8.8.8.8"}],"deny":["8.8.8.0/24"],"prefer":"allow"})");
   EXPECT_EQ(policy_of(R"({"denyOut":["0.0.0.0/0"],"allowOut":["0.0.0.0/0"]})"),
             R"({"mode":"public"})");
-  EXPECT_EQ(
-      policy_of(R"({"rules":{"a.example":[{"transform":{"headers":{"X":"1"}}},{}]}})"),
-      R"({"mode":"public","fields":[{"host":"a.example","set":{"X":"1"}}],"project":"mine"})");
+  EXPECT_EQ(policy_of(R"({"rules":{"a.example":[{"transform":{"headers":{"X":"1"}}},{}]}})"),
+            R"({"mode":"public","fields":[{"host":"a.example","set":{"X":"1"}}]})");
   EXPECT_THAT(policy_of(R"({"egressProxy":{"address":"a:1"}})"), HasSubstr("not offered"));
 }
 

@@ -141,8 +141,8 @@ Result<NetworkOptions> read_network(const Json& body, const Json& options,
   Json policy = make_policy(allow, deny, internet);
   if (Json fields = TRY(read_rules(options)); !fields.empty()) {
     policy["fields"] = std::move(fields);
-    policy["project"] = project;
   }
+  policy["project"] = project;  // whose secrets are looked for in what hosts answer
   for (const char* name : {"allowOut", "denyOut", "rules"})
     if (is_there(options, name)) words["network"][name] = options[name];
   if (!words.empty()) policy[kNote] = dump_json(words);

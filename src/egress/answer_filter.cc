@@ -53,7 +53,7 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(Boundary& boundary,
   // As of now: another sandbox may have sent one meanwhile.
   std::vector<ProjectNeedles> sent;
   if (judged.host) {
-    auto needles = boundary.sent_secrets.needles_for(*judged.host);
+    auto needles = boundary.sent_secrets.needles_for(sandbox.policy->project(), *judged.host);
     if (!needles) return std::unexpected(unreadable("secrets cannot be looked for"));
     sent = *std::move(needles);
   }

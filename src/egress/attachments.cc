@@ -86,8 +86,9 @@ Attachments::Attachments(Boundary& boundary, roles::Keeper& keeper, PackageHosts
       bound_patterns_(boundary.bound_hosts.patterns()),
       room_(boundary.loop) {
   boundary_.vault.on_change([this] { on_vault_change(); });
-  boundary_.sent_secrets.on_new_host(
-      [this](const HostPattern& host) { on_sent_to_new_host(host); });
+  boundary_.sent_secrets.on_new_host([this](const std::string& project, const HostPattern& host) {
+    on_sent_to_new_host(project, host);
+  });
   if (boundary_.project_secrets != nullptr)
     boundary_.project_secrets->on_change(
         [this](const std::string& project, const std::string& name) {
@@ -382,15 +383,15 @@ void Attachments::on_secret_change(const std::string& project, const std::string
   room_.set();
 }
 
-// Looked into from now on, for every sandbox: what passes unseen to it ends. Whoever has a rule for
-// the host is looked into already, and is the one who is about to send.
-void Attachments::on_sent_to_new_host(const HostPattern& host) {
+// Looked into from now on, for every sandbox of the project: what passes unseen to it ends. Whoever
+// has a rule for the host is looked into already, and is the one who is about to send.
+void Attachments::on_sent_to_new_host(const std::string& project, const HostPattern& host) {
   const std::string pattern = text_of(host);
   for (auto& [key, sandbox] : all_) {
     const bool is_seen =
         std::ranges::any_of(sandbox->policy->field_rules(),
                             [&](const FieldRule& rule) { return text_of(rule.host) == pattern; });
-    if (is_seen ||
+    if (is_seen || sandbox->policy->project() != project ||
         !sandbox->names.has_name([&](const HostName& name) { return host.matches(name); }))
       continue;
     sandbox->flows.cancel_all();

@@ -61,7 +61,7 @@ class Attachments {
   Result<void> adopt_environments(int file);
   void on_vault_change();
   void on_secret_change(const std::string& project, const std::string& name);
-  void on_sent_to_new_host(const HostPattern& host);
+  void on_sent_to_new_host(const std::string& project, const HostPattern& host);
   void assume_sent(const Policy& policy);
   Result<void> check_secrets(const Policy& policy) const;
   bool may_reach_newly_bound(const AttachedSandbox& sandbox,

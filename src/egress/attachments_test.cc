@@ -21,7 +21,10 @@ constexpr std::string_view kOwn = "own-secret-of-the-project-0123";
 constexpr std::string_view kRules = R"({"mode":"list","project":"mine",
     "allow":[{"host":"else.test.example"}],
     "fields":[{"host":"else.test.example","set":{"X-Token":"${e2b.secrets.key}"}}]})";
-constexpr std::string_view kNoRules = R"({"mode":"list","allow":[{"host":"else.test.example"}]})";
+constexpr std::string_view kNoRules =
+    R"({"mode":"list","project":"mine","allow":[{"host":"else.test.example"}]})";
+constexpr std::string_view kTheirs =
+    R"({"mode":"list","project":"theirs","allow":[{"host":"else.test.example"}]})";
 
 class AttachmentsTest : public BoundaryTest {
  protected:
@@ -102,13 +105,16 @@ TEST_F(AttachmentsTest, WhatPassesUnseenToAHostEndsWhenItGetsItsFirstSecret) {
   const auto sender = attach(1, kRules);
   const auto unseen = attach(2, kNoRules);
   const auto elsewhere = attach(3, kNoRules);
+  const auto theirs = attach(4, kTheirs);
   look_up(1, "else.test.example");
   look_up(2, "else.test.example");
   look_up(3, "third.test.example");
+  look_up(4, "else.test.example");
   send_secret();
   EXPECT_TRUE(lasts(sender));
   EXPECT_FALSE(lasts(unseen));
   EXPECT_TRUE(lasts(elsewhere));
+  EXPECT_TRUE(lasts(theirs));
 }
 
 TEST_F(AttachmentsTest, WhatAFormerProcessMayHaveSentIsLookedFor) {
@@ -138,7 +144,7 @@ TEST_F(AttachmentsTest, WhatAFormerProcessMayHaveSentIsLookedFor) {
   waitpid(child, nullptr, 0);
   ASSERT_TRUE(adopted) << adopted.error().describe();
   EXPECT_NE(again.find("1"), nullptr);
-  EXPECT_TRUE(sent_secrets_->contains(*HostName::parse("else.test.example"), 443));
+  EXPECT_TRUE(sent_secrets_->contains("mine", *HostName::parse("else.test.example"), 443));
 }
 
 TEST_F(AttachmentsTest, APolicyThatNamesTooMuchIsRefused) {
@@ -163,7 +169,7 @@ TEST_F(AttachmentsTest, ARemovedSecretIsStillLookedFor) {
   send_secret();
   ASSERT_TRUE(project_secrets_->remove("mine", "key"));
   sent_secrets_->forget_expired();
-  EXPECT_TRUE(sent_secrets_->contains(*HostName::parse("else.test.example")));
+  EXPECT_TRUE(sent_secrets_->contains("mine", *HostName::parse("else.test.example")));
 }
 
 }  // namespace

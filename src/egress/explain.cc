@@ -82,7 +82,7 @@ Task<Result<Json>> explain_request(Boundary& boundary, std::shared_ptr<AttachedS
             nullptr)
       credentials.push_back(grant.credential->name);
   const bool ended = boundary.bound_hosts.contains(origin.host) ||
-                     boundary.sent_secrets.contains(origin.host) ||
+                     boundary.sent_secrets.contains(policy.project(), origin.host) ||
                      policy.needs_inspection(origin.host, origin.port);
   Json answer = {{"verdict", credentials.empty() ? "allow" : "swap"},
                  {"rule", decision.rule},

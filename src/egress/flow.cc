@@ -202,7 +202,7 @@ bool Flow::must_look_into(const Origin& origin) const {
   return (name != nullptr && is_built_in(*name)) ||
          sandbox_->policy->needs_inspection(origin.host, origin.port) ||
          boundary_.bound_hosts.contains(origin.host) ||
-         boundary_.sent_secrets.contains(origin.host);
+         boundary_.sent_secrets.contains(sandbox_->policy->project(), origin.host);
 }
 
 Task<> Flow::carry(Origin origin) {
@@ -210,7 +210,7 @@ Task<> Flow::carry(Origin origin) {
   if (!decision.allowed()) co_return co_await refuse(origin, refusal_of(decision, origin));
   // Some protocols begin with the server's words: there is nothing to wait for.
   if (!is_answered_here(origin.host) && !boundary_.bound_hosts.contains(origin.host, origin.port) &&
-      !boundary_.sent_secrets.contains(origin.host, origin.port) &&
+      !boundary_.sent_secrets.contains(sandbox_->policy->project(), origin.host, origin.port) &&
       sandbox_->policy->allows_opaque(origin.host, origin.port))
     co_return co_await pass_through(origin, "tcp");
   auto greeting = co_await sniff(*watch_, socket_.get(), boundary_.loop.now() + kGreetingTime);

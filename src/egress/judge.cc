@@ -181,7 +181,7 @@ class RequestJudge {
     if (name == nullptr) return {};
     out_.host = *name;
     if (auto refusal = find_field_secrets()) return refusal;
-    sent_secrets_ = boundary_.sent_secrets.contains(origin_.host);
+    sent_secrets_ = boundary_.sent_secrets.contains(sandbox_.policy->project(), origin_.host);
     // Whoever takes our credential takes no other, on no port and no kind of line.
     rivals_ = boundary_.bound_hosts.credentials_for(origin_.host);
     out_.scrubs = !rivals_.empty();
@@ -427,8 +427,8 @@ class RequestJudge {
   BoundHosts::Credentials rivals_;  // all that are bound to the host, on any port, granted or not
   vault::Target target_;
   std::map<std::string, vault::ProjectSecrets::Found> own_;  // of the project, by name
-  bool sent_secrets_ = false;                                // the host was sent some, whoever's
-  std::set<std::string> swapped_parameters_;                 // of the query, as they came
+  bool sent_secrets_ = false;                 // the host was sent some of the project
+  std::set<std::string> swapped_parameters_;  // of the query, as they came
   Judged out_;
 };
 

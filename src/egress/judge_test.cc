@@ -413,24 +413,32 @@ class SentSecretTest : public FieldRuleTest {
   const std::string own_{kOwn};
 };
 
-TEST_F(SentSecretTest, WhatAHostWasSentItShowsToNoSandbox) {
-  drop_rules("theirs");
+TEST_F(SentSecretTest, WhatAHostWasSentItShowsToNoSandboxOfTheProject) {
+  drop_rules();
   EXPECT_EQ(seen(own_), own_);
-  EXPECT_FALSE(sent_secrets_->contains(to_else().host));
+  EXPECT_FALSE(sent_secrets_->contains("mine", to_else().host));
   FieldRuleTest::adopt(R"({"mode":"list","project":"mine","allow":[{"host":"else.test.example"}],
       "fields":[{"host":"else.test.example","set":{"X-Token":"${e2b.secrets.key}"}}]})");
   ASSERT_TRUE(judge_else());
-  drop_rules("theirs");
-  EXPECT_TRUE(sent_secrets_->contains(to_else().host));
+  drop_rules();
+  EXPECT_TRUE(sent_secrets_->contains("mine", to_else().host));
   EXPECT_THAT(seen(own_), Not(HasSubstr(own_)));
   EXPECT_THAT(seen(own_, "else.test.example", false), Not(HasSubstr(own_)));
   EXPECT_EQ(seen(own_, "third.test.example"), own_);
   EXPECT_EQ(value_of(*judge_else("Range: bytes=1-2"), "range"), "(none)");
 }
 
+TEST_F(SentSecretTest, WhatOneProjectCallsItsSecretChangesNothingForAnother) {
+  ASSERT_TRUE(judge_else());
+  drop_rules("theirs");
+  EXPECT_EQ(seen(own_), own_);
+  drop_rules();
+  EXPECT_THAT(seen(own_), Not(HasSubstr(own_)));
+}
+
 TEST_F(SentSecretTest, AnAnswerThatWasAskedForBeforeIsLookedThroughToo) {
   const auto sender = sandbox_;
-  drop_rules("theirs");
+  drop_rules();
   const auto judged = judge_else();
   ASSERT_TRUE(judged);
   sandbox_ = sender;
@@ -457,7 +465,7 @@ TEST_F(SentSecretTest, ACredentialThatIsWrittenInARuleIsTreatedLikeASecret) {
   const auto judged = judge_else();
   ASSERT_TRUE(judged);
   EXPECT_EQ(value_of(*judged, "authorization"), "Bearer " + live);
-  drop_rules("theirs");
+  drop_rules();
   EXPECT_EQ(seen("token=" + live + " application/vnd.example.v3+json cookie-0123456789"),
             "token=xx-xxxx-xxxxxxxxxxxxxxxx application/vnd.example.v3+json xxxxxx-xxxxxxxxxx");
 }

@@ -28,26 +28,26 @@ bool is_same(const Secret& one, const Secret& other) {
   return &one == &other || one.reveal() == other.reveal();
 }
 
-// How a rule for the host may be written.
-std::vector<std::string> patterns_of(const Destination& host) {
+}  // namespace
+
+// Under every way to write a rule for the host.
+std::vector<SentSecrets::Place> SentSecrets::places_of(const std::string& project,
+                                                       const Destination& host) {
   const auto* name = std::get_if<HostName>(&host);
   if (name == nullptr) return {};
-  return {name->text(), "*." + std::string(name->parent())};
+  return {{project, name->text()}, {project, "*." + std::string(name->parent())}};
 }
-
-}  // namespace
 
 std::string text_of(const HostPattern& host) {
   return host.kind == HostPattern::Kind::kName ? host.name : "*." + host.name;
 }
 
 Result<void> SentSecrets::note(const Sending& sending) {
-  const std::string pattern = text_of(sending.host);
-  if (const auto known = hosts_.find(pattern); known != hosts_.end()) {
+  const Place place{sending.project, text_of(sending.host)};
+  if (const auto known = hosts_.find(place); known != hosts_.end()) {
     known->second.ports.insert(sending.port);
     const auto again = std::ranges::find_if(known->second.sent, [&](const Sent& sent) {
-      return sent.project == sending.project && sent.name == sending.name &&
-             is_same(*sent.value, *sending.value);
+      return sent.name == sending.name && is_same(*sent.value, *sending.value);
     });
     if (again != known->second.sent.end()) {
       again->until = end_of(sending);
@@ -55,15 +55,12 @@ Result<void> SentSecrets::note(const Sending& sending) {
     }
   }
   TRY_VOID(make_room(sending));
-  const bool is_new = !hosts_.contains(pattern);
-  Host& host = hosts_[pattern];
+  const bool is_new = !hosts_.contains(place);
+  Host& host = hosts_[place];
   host.ports.insert(sending.port);
-  host.sent.push_back({.project = sending.project,
-                       .name = sending.name,
-                       .value = sending.value,
-                       .until = end_of(sending)});
+  host.sent.push_back({.name = sending.name, .value = sending.value, .until = end_of(sending)});
   host.is_stale = true;
-  if (is_new && listener_) listener_(sending.host);
+  if (is_new && listener_) listener_(sending.project, sending.host);
   return {};
 }
 
@@ -75,10 +72,10 @@ bool SentSecrets::has_room(const Sending& sending) const {
   std::size_t values = 1;
   std::size_t own = sending.value->size();
   std::size_t all = sending.value->size();
-  for (const auto& [pattern, host] : hosts_)
+  for (const auto& [place, host] : hosts_)
     for (const Sent& sent : host.sent) {
       all += sent.value->size();
-      if (sent.project != sending.project) continue;
+      if (place.first != sending.project) continue;
       own += sent.value->size();
       ++values;
     }
@@ -97,54 +94,57 @@ Result<void> SentSecrets::make_room(const Sending& sending) {
 
 bool SentSecrets::drop_oldest_former(const std::string& project) {
   const Sent* oldest = nullptr;
-  for (const auto& [pattern, host] : hosts_)
+  for (const auto& [place, host] : hosts_)
     for (const Sent& sent : host.sent)
-      if (sent.project == project && sent.until != kNever &&
+      if (place.first == project && sent.until != kNever &&
           (oldest == nullptr || sent.until < oldest->until))
         oldest = &sent;
   if (oldest == nullptr) return false;
   const auto value = oldest->value;  // every host's copy of it: they are of the same age
-  drop_if([&](const Sent& sent) {
-    return sent.project == project && sent.until != kNever && sent.value == value;
+  drop_if([&](const std::string& owner, const Sent& sent) {
+    return owner == project && sent.until != kNever && sent.value == value;
   });
   return true;
 }
 
 void SentSecrets::retire(std::string_view project, std::string_view name, const Secret* current) {
-  for (auto& [pattern, host] : hosts_)
+  for (auto& [place, host] : hosts_)
     for (Sent& sent : host.sent)
-      if (sent.project == project && sent.name == name && sent.until == kNever &&
+      if (place.first == project && sent.name == name && sent.until == kNever &&
           (current == nullptr || !is_same(*sent.value, *current)))
         sent.until = clock_.now() + vault::kDefaultGrace;
 }
 
 void SentSecrets::forget_expired() {
-  drop_if([now = clock_.now()](const Sent& sent) { return sent.until <= now; });
+  drop_if([now = clock_.now()](const std::string&, const Sent& sent) { return sent.until <= now; });
 }
 
 template <class Drop>
 void SentSecrets::drop_if(const Drop& drop) {
-  for (auto& [pattern, host] : hosts_)
-    if (std::erase_if(host.sent, drop) > 0) host.is_stale = true;
+  for (auto& [place, host] : hosts_)
+    if (std::erase_if(host.sent, [&](const Sent& sent) { return drop(place.first, sent); }) > 0)
+      host.is_stale = true;
   std::erase_if(hosts_, [](const auto& host) { return host.second.sent.empty(); });
 }
 
-bool SentSecrets::contains(const Destination& host) const {
-  return std::ranges::any_of(patterns_of(host),
-                             [&](const auto& pattern) { return hosts_.contains(pattern); });
+bool SentSecrets::contains(const std::string& project, const Destination& host) const {
+  return std::ranges::any_of(places_of(project, host),
+                             [&](const Place& place) { return hosts_.contains(place); });
 }
 
-bool SentSecrets::contains(const Destination& host, std::uint16_t port) const {
-  return std::ranges::any_of(patterns_of(host), [&](const auto& pattern) {
-    const auto found = hosts_.find(pattern);
+bool SentSecrets::contains(const std::string& project, const Destination& host,
+                           std::uint16_t port) const {
+  return std::ranges::any_of(places_of(project, host), [&](const Place& place) {
+    const auto found = hosts_.find(place);
     return found != hosts_.end() && found->second.ports.contains(port);
   });
 }
 
-Result<std::vector<ProjectNeedles>> SentSecrets::needles_for(const Destination& host) {
+Result<std::vector<ProjectNeedles>> SentSecrets::needles_for(const std::string& project,
+                                                             const Destination& host) {
   std::vector<ProjectNeedles> all;
-  for (const std::string& pattern : patterns_of(host)) {
-    const auto found = hosts_.find(pattern);
+  for (const Place& place : places_of(project, host)) {
+    const auto found = hosts_.find(place);
     if (found == hosts_.end()) continue;
     if (found->second.is_stale) TRY_VOID(compile(found->second));
     all.push_back(found->second.needles);
@@ -153,7 +153,7 @@ Result<std::vector<ProjectNeedles>> SentSecrets::needles_for(const Destination& 
 }
 
 Result<void> SentSecrets::compile(Host& host) {
-  std::set<std::string_view> values;  // two projects may have the same one
+  std::set<std::string_view> values;  // two names may have the same one
   for (const Sent& sent : host.sent) values.insert(sent.value->reveal());
   std::vector<scan::Needle> needles;
   std::vector<std::string> stand_ins;

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "policy_rule.h"
@@ -29,9 +30,10 @@ struct SentLimits {
   std::size_t all_bytes = 4 * 1024 * 1024;
 };
 
-// What hosts were sent of projects' secrets, whichever sandbox's: they are looked into for all of
-// them, because they may show to one what another has sent. By the host of the rule, so that a
-// sandbox that goes to many names below a wildcard costs no more than one.
+// What hosts were sent of a project's secrets, whichever sandbox's: they are looked into for all of
+// the project, because they may show to one what another has sent. Not for other projects, whose
+// answers are no business of this one. By the host of the rule, so that a sandbox that goes to many
+// names below a wildcard costs no more than one.
 class SentSecrets {
  public:
   explicit SentSecrets(const Clock& clock, SentLimits limits = {})
@@ -53,18 +55,18 @@ class SentSecrets {
   void forget_expired();
 
   // On whatever port.
-  bool contains(const Destination& host) const;
-  bool contains(const Destination& host, std::uint16_t port) const;
-  // Shared by all who ask. An error means that nothing may pass.
-  Result<std::vector<ProjectNeedles>> needles_for(const Destination& host);
+  bool contains(const std::string& project, const Destination& host) const;
+  bool contains(const std::string& project, const Destination& host, std::uint16_t port) const;
+  // Shared by all of the project. An error means that nothing may pass.
+  Result<std::vector<ProjectNeedles>> needles_for(const std::string& project,
+                                                  const Destination& host);
 
   // Hears of hosts that were sent nothing before, before anything is.
-  using Listener = std::function<void(const HostPattern&)>;
+  using Listener = std::function<void(const std::string& project, const HostPattern&)>;
   void on_new_host(Listener listener) { listener_ = std::move(listener); }
 
  private:
   struct Sent {
-    std::string project;
     std::string name;
     std::shared_ptr<const Secret> value;
     TimePoint until = kNever;
@@ -85,7 +87,9 @@ class SentSecrets {
 
   const Clock& clock_;
   const SentLimits limits_;
-  std::map<std::string, Host> hosts_;
+  using Place = std::pair<std::string, std::string>;  // project, host of the rule
+  static std::vector<Place> places_of(const std::string& project, const Destination& host);
+  std::map<Place, Host> hosts_;
   Listener listener_;
 };
 

@@ -23,8 +23,9 @@ class SentSecretsTest : public ::testing::Test {
                     const HostPattern& where = {.name = "a.example"}) {
     return sent_.note({where, 443, project, name, value(text)});
   }
-  bool finds(std::string_view text, std::string_view name = "a.example") {
-    const auto all = sent_.needles_for(host(name));
+  bool finds(std::string_view text, std::string_view name = "a.example",
+             const std::string& project = "mine") {
+    const auto all = sent_.needles_for(project, host(name));
     EXPECT_TRUE(all);
     return std::ranges::any_of(*all, [&](const ProjectNeedles& needles) {
       return scan::scan_text({needles.set}, text).has_value();
@@ -40,11 +41,11 @@ TEST_F(SentSecretsTest, AValueIsLookedForAtItsHostOnly) {
   EXPECT_TRUE(finds(kOne));
   EXPECT_FALSE(finds(kTwo));
   EXPECT_FALSE(finds(kOne, "b.example"));
-  EXPECT_TRUE(sent_.contains(host("a.example")));
-  EXPECT_TRUE(sent_.contains(host("a.example"), 443));
-  EXPECT_FALSE(sent_.contains(host("a.example"), 22));
-  EXPECT_FALSE(sent_.contains(host("x.a.example")));
-  EXPECT_FALSE(sent_.contains(*parse_destination("1.2.3.4")));
+  EXPECT_TRUE(sent_.contains("mine", host("a.example")));
+  EXPECT_TRUE(sent_.contains("mine", host("a.example"), 443));
+  EXPECT_FALSE(sent_.contains("mine", host("a.example"), 22));
+  EXPECT_FALSE(sent_.contains("mine", host("x.a.example")));
+  EXPECT_FALSE(sent_.contains("mine", *parse_destination("1.2.3.4")));
 }
 
 TEST_F(SentSecretsTest, AWildcardMeansAllNamesDirectlyBelow) {
@@ -56,12 +57,14 @@ TEST_F(SentSecretsTest, AWildcardMeansAllNamesDirectlyBelow) {
 
 TEST_F(SentSecretsTest, AllShareOneSetUntilSomethingIsAdded) {
   ASSERT_TRUE(note(kOne));
-  const auto before = (*sent_.needles_for(host("a.example"))).front().set;
+  const auto before = (*sent_.needles_for("mine", host("a.example"))).front().set;
   ASSERT_TRUE(note(kOne));
   ASSERT_TRUE(note(kTwo, "mine", "key", {.name = "b.example"}));
-  EXPECT_EQ((*sent_.needles_for(host("a.example"))).front().set, before);
+  EXPECT_EQ((*sent_.needles_for("mine", host("a.example"))).front().set, before);
   ASSERT_TRUE(note(kTwo, "theirs"));
-  EXPECT_NE((*sent_.needles_for(host("a.example"))).front().set, before);
+  EXPECT_EQ((*sent_.needles_for("mine", host("a.example"))).front().set, before);
+  ASSERT_TRUE(note(kTwo));
+  EXPECT_NE((*sent_.needles_for("mine", host("a.example"))).front().set, before);
 }
 
 TEST_F(SentSecretsTest, AFormerValueIsForgottenAfterTheGraceTime) {
@@ -70,18 +73,19 @@ TEST_F(SentSecretsTest, AFormerValueIsForgottenAfterTheGraceTime) {
   clock_.advance(vault::kDefaultGrace * 100);
   sent_.forget_expired();
   EXPECT_TRUE(finds(kOne));
-  sent_.retire("mine", "key", value(kTwo).get());
-  sent_.retire("theirs", "key", value(kOne).get());  // has it still
+  sent_.retire("theirs", "key", value(kTwo).get());
+  sent_.retire("mine", "key", value(kOne).get());  // has it still
   clock_.advance(vault::kDefaultGrace);
   sent_.forget_expired();
   EXPECT_TRUE(finds(kOne));
-  sent_.retire("theirs", "key", nullptr);
+  EXPECT_FALSE(finds(kOne, "a.example", "theirs"));
+  sent_.retire("mine", "key", nullptr);
   clock_.advance(std::chrono::minutes(30));
   sent_.forget_expired();
   EXPECT_TRUE(finds(kOne));
   clock_.advance(std::chrono::minutes(30));
   sent_.forget_expired();
-  EXPECT_FALSE(sent_.contains(host("a.example")));
+  EXPECT_FALSE(sent_.contains("mine", host("a.example")));
 }
 
 TEST_F(SentSecretsTest, AValueThatIsSentAgainStays) {
@@ -110,7 +114,7 @@ TEST_F(SentSecretsTest, OnlyAProjectsOwnFormerValuesMakeRoom) {
   EXPECT_EQ(note(kTwo, "mine", "other").error().code, ErrorCode::kLimit);
   sent_.retire("mine", "key", nullptr);
   ASSERT_TRUE(note(kTwo, "mine", "other"));
-  EXPECT_TRUE(finds(std::string(100, 'x')));
+  EXPECT_TRUE(finds(std::string(100, 'x'), "a.example", "theirs"));
   EXPECT_FALSE(finds(std::string(70, 'y')));
 }
 
@@ -123,7 +127,7 @@ TEST_F(SentSecretsTest, WhatARuleSaysItselfIsForgottenWhenItIsNotSentAnyMore) {
   EXPECT_TRUE(finds(kOne));
   clock_.advance(std::chrono::minutes(10));
   sent_.forget_expired();
-  EXPECT_FALSE(sent_.contains(host("a.example")));
+  EXPECT_FALSE(sent_.contains("mine", host("a.example")));
 }
 
 TEST_F(SentSecretsTest, TheOldestFormerValueMakesRoomFirst) {
@@ -136,13 +140,16 @@ TEST_F(SentSecretsTest, TheOldestFormerValueMakesRoomFirst) {
   EXPECT_TRUE(finds(std::string(20, '4')));
 }
 
-TEST_F(SentSecretsTest, AHostIsAnnouncedOnce) {
+TEST_F(SentSecretsTest, AHostIsAnnouncedOnceToAProject) {
   std::vector<std::string> heard;
-  sent_.on_new_host([&](const HostPattern& where) { heard.push_back(text_of(where)); });
+  sent_.on_new_host([&](const std::string& project, const HostPattern& where) {
+    heard.push_back(project + " " + text_of(where));
+  });
   ASSERT_TRUE(note(kOne));
   ASSERT_TRUE(note(kOne, "theirs"));
   ASSERT_TRUE(note(kOne, "mine", "key", {HostPattern::Kind::kOneBelow, "example.com"}));
-  EXPECT_THAT(heard, ::testing::ElementsAre("a.example", "*.example.com"));
+  EXPECT_THAT(heard,
+              ::testing::ElementsAre("mine a.example", "theirs a.example", "mine *.example.com"));
 }
 
 }  // namespace

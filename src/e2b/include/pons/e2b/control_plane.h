@@ -95,7 +95,6 @@ class ControlPlane {
   Task<Result<http::Response>> inspect_secret(Request request);
   Task<Result<http::Response>> update_secret(Request request);
   Task<Result<http::Response>> remove_secret(Request request);
-  Task<Result<http::Response>> refuse(Request request);
 
   // kNotFound as well when it is another project's.
   Task<Result<sandbox::SandboxInfo>> find(const Caller& caller, std::string id);
