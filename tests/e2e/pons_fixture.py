@@ -8,6 +8,7 @@ import glob
 import http.client
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -261,6 +262,15 @@ class Instance:
             return not paths
 
         wait_for(ended, "the sandboxes of a killed supervisor are gone")
+
+
+def raise_descriptor_limit(case):
+    """As far as it goes, for as long as the test lasts. Returns what this process may have open now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    case.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted
 
 
 class PonsTestCase(unittest.TestCase):

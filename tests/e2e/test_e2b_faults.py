@@ -3,13 +3,12 @@
 import base64
 import json
 import os
-import resource
 import signal
 import sqlite3
 import time
 
 from e2b_client import Door, Refused
-from pons_fixture import PonsTestCase, read_text, wait_for
+from pons_fixture import PonsTestCase, raise_descriptor_limit, read_text, wait_for
 from warden_client import end_orderly
 
 
@@ -23,9 +22,7 @@ def memory_kib(pid):
 class E2bFaults(PonsTestCase):
     def setUp(self):
         super().setUp()
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        raise_descriptor_limit(self)
         self.pons = self.start("domain: sbx.test\nlimits:\n  connections: 4096\n")
         self.addCleanup(end_orderly, self.pons)
         self.door = Door(self.pons, self.make_key("mine"))
