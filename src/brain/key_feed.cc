@@ -22,7 +22,7 @@ Task<> pass_on_hang_up(http::Exchange& exchange, linux::Event& to) {
 }  // namespace
 
 KeyFeed::KeyFeed(linux::Loop& loop, const std::vector<ApiKey>& active)
-    : loop_(loop), process_(random_text(12)), changed_(loop) {
+    : loop_(loop), process_(random_text(12)), changed_(loop), heard_(loop) {
   for (const ApiKey& key : active) keys_.emplace(key.id, key);
   change();
 }
@@ -54,12 +54,23 @@ std::string KeyFeed::body() const {
 }
 
 Task<> KeyFeed::wait_for_news(std::string seen, http::Exchange& exchange, TimePoint deadline) {
+  if (seen.starts_with(process_)) {
+    heard_generation_ = seen;
+    heard_.set();
+  }
   if (seen != generation_) co_return;
   linux::Event woken(loop_);
   linux::TaskGroup watching(loop_);
   watching.spawn(pass_on(changed_, woken));
   watching.spawn(pass_on_hang_up(exchange, woken));
   co_await woken.wait(deadline);
+}
+
+Task<> KeyFeed::wait_until_heard(TimePoint deadline) {
+  while (!heard_generation_.empty() && heard_generation_ != generation_) {
+    heard_.reset();
+    if (co_await heard_.wait(deadline) == linux::Wait::kTimeout) co_return;
+  }
 }
 
 }  // namespace pons::brain

@@ -28,6 +28,9 @@ class KeyFeed {
   std::string body() const;
   // Until the generation is another than `seen`, the client leaves, or the deadline passes.
   Task<> wait_for_news(std::string seen, http::Exchange& exchange, TimePoint deadline);
+  // Until whoever follows the keys has them as they are now, or the deadline passes: a key that its
+  // maker hears of is good at the door.
+  Task<> wait_until_heard(TimePoint deadline);
 
  private:
   void change();
@@ -38,6 +41,8 @@ class KeyFeed {
   std::uint64_t changes_ = 0;
   std::string generation_;
   linux::Event changed_;
+  std::string heard_generation_;  // what the follower last said it has; empty: nobody follows
+  linux::Event heard_;
 };
 
 }  // namespace pons::brain

@@ -16,6 +16,8 @@ struct Answer {
   Json body;
 };
 
+constexpr Duration kHearingTime = std::chrono::milliseconds(500);
+
 struct Context {
   Memory& memory;
   KeyFeed& feed;
@@ -64,16 +66,18 @@ Task<Result<Answer>> create_key(Context context, http::Exchange& exchange, std::
   CO_TRY(const auto made, co_await context.memory.keys.create(project.id, std::move(request.name),
                                                               std::move(request.scopes)));
   context.feed.add(made.key);
+  co_await context.feed.wait_until_heard(exchange.loop().now() + kHearingTime);
   Json json = to_json(made.key);
   json["key"] = made.text.reveal();
   co_return Answer{.status = 201, .body = std::move(json)};
 }
 
-Task<Result<Answer>> revoke_key(Context context, http::Exchange&, std::string id) {
+Task<Result<Answer>> revoke_key(Context context, http::Exchange& exchange, std::string id) {
   // Refused from here on even if the store does not answer: whoever revokes a key must not wait for
   // a disk to be rid of it.
   context.feed.remove(id);
   CO_TRY_VOID(co_await context.memory.keys.revoke(id));
+  co_await context.feed.wait_until_heard(exchange.loop().now() + kHearingTime);
   co_return Answer{.body = {{"revoked", id}}};
 }
 

@@ -22,6 +22,15 @@ using ::testing::Not;
 
 class RoutesTest : public BrainTest {
  protected:
+  // As a door does, without end.
+  Task<> follow_keys(std::string seen, std::size_t& known) {
+    for (;;) {
+      const Answer answer = co_await send("front", "GET", "/keys?after=" + seen, "");
+      const Json news = json(answer);
+      known = news.at("keys").size();
+      seen = news.at("generation").get<std::string>();
+    }
+  }
   static Json json(const Answer& answer) { return parse_json(answer.text).value_or(Json()); }
   Json create_key(const std::string& body = R"({"name":"ci"})") {
     const Answer made = ask("operator", "POST", "/api-keys", body);
@@ -159,6 +168,14 @@ TEST_F(RoutesTest, WhoHasSeenAllIsToldOfTheNextChange) {
   ASSERT_TRUE(news);
   EXPECT_TRUE(json(*news).at("keys").empty());
   EXPECT_NE(json(*news).at("generation"), seen);
+}
+
+TEST_F(RoutesTest, WhoMakesAKeyHearsOfItWhenTheDoorKnowsIt) {
+  std::size_t known = 0;
+  linux::TaskGroup following(*loop_);
+  following.spawn(follow_keys(keys().at("generation").get<std::string>(), known));
+  create_key();
+  EXPECT_EQ(known, 1U);
 }
 
 TEST_F(RoutesTest, AnotherProcessHasAnotherGeneration) {
