@@ -1,12 +1,16 @@
-# pons_library(NAME [DEPENDS folder...] [LINK lib...] [PRIVATE_LINK lib...])
+# pons_library(NAME [FOLDERS folder...] [DEPENDS folder...] [LINK lib...] [PRIVATE_LINK lib...])
 #
 # Makes the target of one folder of src/. Public headers live in include/pons/NAME/, everything else is private to the
 # folder. DEPENDS names other folders: the only ones whose headers can be included. Files ending in _test.cc become the
-# folder's unit test NAME_test.
+# folder's unit test NAME_test. FOLDERS are folders below with sources of the same library.
 function(pons_library name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "FOLDERS;DEPENDS;LINK;PRIVATE_LINK" ${ARGN})
   file(GLOB headers CONFIGURE_DEPENDS include/pons/${name}/*.h)
-  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  set(patterns *.cc)
+  foreach(folder ${ARG_FOLDERS})
+    list(APPEND patterns ${folder}/*.cc)
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
@@ -14,6 +18,9 @@ function(pons_library name)
 
   add_library(pons_${name} STATIC ${sources})
   target_sources(pons_${name} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${headers})
+  if(ARG_FOLDERS)
+    target_include_directories(pons_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  endif()
   target_link_libraries(pons_${name} PUBLIC ${ARG_DEPENDS} ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
   if(tests AND NOT PONS_FUZZ)
     pons_test(${name}_test SOURCES ${tests} LINK pons_${name} ${ARG_PRIVATE_LINK} LABEL unit)

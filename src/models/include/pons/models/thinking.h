@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "pons/models/message.h"
+
+namespace pons::models {
+
+// A proof travels through clients of another protocol in the place where that protocol keeps its
+// own: sealed so that it is known again, and byte-exact, when the client sends it back.
+std::string carry_proof(const ThinkingPart& part);
+// Nothing when the text is not one of ours: then it is the protocol's own.
+std::optional<ThinkingPart> carried_proof(std::string_view text);
+
+// Between "think so many tokens" and "think so hard". Efforts: none, minimal, low, medium, high,
+// xhigh, max; an unknown word counts as medium.
+std::int64_t budget_of_effort(std::string_view effort);
+std::string_view effort_of_budget(std::int64_t tokens);
+
+}  // namespace pons::models
