@@ -61,7 +61,7 @@ bool is_shown_as_it_is(std::string_view text) {
 
 Result<Destination> read_host(const Json& value) {
   Destination host = TRY(parse_destination(value.get_ref<const std::string&>()));
-  const auto* name = std::get_if<HostName>(&host);
+  const auto* name = std::get_if<names::HostName>(&host);
   if (name != nullptr && (name->text() == "pons.internal" || name->is_below("pons.internal")))
     return wrong("names of Pons itself are not asked for");
   return host;
@@ -91,7 +91,7 @@ Result<std::string> read_reason(const Json& value) {
 
 Result<AccessWish> read_wish(const Json& json) {
   std::optional<Destination> host;
-  AccessWish wish{.host = IpAddress(), .methods = {}, .reason = {}};
+  AccessWish wish{.host = names::IpAddress(), .methods = {}, .reason = {}};
   for (const auto& [key, value] : json.items()) {
     if (key == "host")
       host = TRY(read_host(value));

@@ -352,7 +352,7 @@ bool Attachments::may_reach_newly_bound(const AttachedSandbox& sandbox,
                                         const std::set<BoundHosts::Pattern>& before) const {
   return std::ranges::any_of(bound_patterns_, [&](const BoundHosts::Pattern& pattern) {
     if (before.contains(pattern)) return false;
-    const auto name = HostName::parse(pattern.first);
+    const auto name = names::HostName::parse(pattern.first);
     return !name || sandbox.policy->judge_name(*name).allowed();  // a wildcard is no name
   });
 }
@@ -392,7 +392,7 @@ void Attachments::on_sent_to_new_host(const std::string& project, const HostPatt
         std::ranges::any_of(sandbox->policy->field_rules(),
                             [&](const FieldRule& rule) { return text_of(rule.host) == pattern; });
     if (is_seen || sandbox->policy->project() != project ||
-        !sandbox->names.has_name([&](const HostName& name) { return host.matches(name); }))
+        !sandbox->names.has_name([&](const names::HostName& name) { return host.matches(name); }))
       continue;
     sandbox->flows.cancel_all();
   }

@@ -65,7 +65,7 @@ class AttachmentsTest : public BoundaryTest {
   static bool lasts(const std::shared_ptr<int>& flow) { return flow.use_count() > 1; }
   void look_up(std::uint64_t key, std::string_view name) {
     EXPECT_TRUE(attachments_->find(std::to_string(key))
-                    ->names.assign(*HostName::parse(name), Breadth::kNamed, loop_->now()));
+                    ->names.assign(*names::HostName::parse(name), Breadth::kNamed, loop_->now()));
   }
   void send_secret() {
     const std::string project = "mine";
@@ -144,7 +144,7 @@ TEST_F(AttachmentsTest, WhatAFormerProcessMayHaveSentIsLookedFor) {
   waitpid(child, nullptr, 0);
   ASSERT_TRUE(adopted) << adopted.error().describe();
   EXPECT_NE(again.find("1"), nullptr);
-  EXPECT_TRUE(sent_secrets_->contains("mine", *HostName::parse("else.test.example"), 443));
+  EXPECT_TRUE(sent_secrets_->contains("mine", *names::HostName::parse("else.test.example"), 443));
 }
 
 TEST_F(AttachmentsTest, APolicyThatNamesTooMuchIsRefused) {
@@ -169,7 +169,7 @@ TEST_F(AttachmentsTest, ARemovedSecretIsStillLookedFor) {
   send_secret();
   ASSERT_TRUE(project_secrets_->remove("mine", "key"));
   sent_secrets_->forget_expired();
-  EXPECT_TRUE(sent_secrets_->contains("mine", *HostName::parse("else.test.example")));
+  EXPECT_TRUE(sent_secrets_->contains("mine", *names::HostName::parse("else.test.example")));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ const std::map<std::string, BoundHosts::Credentials, std::less<>>& BoundHosts::c
 }
 
 BoundHosts::Credentials BoundHosts::credentials_for(const Destination& host) const {
-  const auto* name = std::get_if<HostName>(&host);
+  const auto* name = std::get_if<names::HostName>(&host);
   if (name == nullptr) return {};
   Credentials all;
   for (const std::string& pattern : {name->text(), "*." + std::string(name->parent())})
@@ -28,7 +28,7 @@ BoundHosts::Credentials BoundHosts::credentials_for(const Destination& host) con
 
 bool BoundHosts::contains(const Destination& host, std::uint16_t port) const {
   return std::ranges::any_of(credentials_for(host), [&](const auto& credential) {
-    return vault::is_bound_to(*credential, std::get<HostName>(host).text(), port);
+    return vault::is_bound_to(*credential, std::get<names::HostName>(host).text(), port);
   });
 }
 

@@ -11,9 +11,9 @@
 #include "pons/base/clock.h"
 #include "pons/egress/leaf_cache.h"
 #include "pons/egress/package_hosts.h"
-#include "pons/egress/resolver.h"
 #include "pons/http/tls.h"
 #include "pons/linux/loop.h"
+#include "pons/names/resolver.h"
 #include "pons/scan/needle_set.h"
 #include "pons/vault/project_secrets.h"
 #include "pons/vault/vault.h"
@@ -56,7 +56,7 @@ struct Boundary {
   SentSecrets& sent_secrets;
   audit::AuditLog& audit;
   AccessRequests& access;
-  Resolver& resolver;
+  names::Resolver& resolver;
   LeafCache& leaves;
   std::shared_ptr<http::TlsContext> server_tls;
   std::shared_ptr<http::TlsContext> client_tls;

@@ -35,7 +35,7 @@ class BoundaryTest : public ::testing::Test {
     secrets_ = std::make_unique<VaultNeedles>(*vault_);
     bound_hosts_ = std::make_unique<BoundHosts>(*vault_);
     sent_secrets_ = std::make_unique<SentSecrets>(clock_);
-    resolver_ = std::make_unique<Resolver>(*loop_, ResolverSettings{});
+    resolver_ = std::make_unique<names::Resolver>(*loop_, names::ResolverSettings{});
     boundary_ = std::unique_ptr<Boundary>(new Boundary{.loop = *loop_,
                                                        .clock = clock_,
                                                        .vault = *vault_,
@@ -77,7 +77,7 @@ class BoundaryTest : public ::testing::Test {
 
   static Origin origin(std::string_view host = "api.test.example", std::uint16_t port = 443,
                        bool tls = true) {
-    return {*HostName::parse(host), port, tls};
+    return {*names::HostName::parse(host), port, tls};
   }
 
   // As a client writes it, without the empty line.
@@ -113,7 +113,7 @@ class BoundaryTest : public ::testing::Test {
   std::unique_ptr<VaultNeedles> secrets_;
   std::unique_ptr<BoundHosts> bound_hosts_;
   std::unique_ptr<SentSecrets> sent_secrets_;
-  std::unique_ptr<Resolver> resolver_;
+  std::unique_ptr<names::Resolver> resolver_;
   std::unique_ptr<Boundary> boundary_;
   std::shared_ptr<AttachedSandbox> sandbox_;
   std::string bytes_;

@@ -31,7 +31,7 @@ std::string for_the_record(const Boundary& boundary, AttachedSandbox& sandbox,
   for (const auto& set : {*secrets, *stubs})
     if (set != nullptr) sets.push_back(set);
   if (!sets.empty() && scan::scan_text(sets, text)) return std::string(kWithheld);
-  const auto name = HostName::parse(text);
+  const auto name = names::HostName::parse(text);
   const bool told =
       name && (tells_secret(boundary, *name) ||
                std::ranges::any_of(sandbox.grants(boundary.vault), [&](const Grant& grant) {
@@ -40,7 +40,7 @@ std::string for_the_record(const Boundary& boundary, AttachedSandbox& sandbox,
   return std::string(told ? kWithheld : text);
 }
 
-bool tells_secret(const Boundary& boundary, const HostName& name) {
+bool tells_secret(const Boundary& boundary, const names::HostName& name) {
   std::string letters = name.text();
   std::erase(letters, '.');  // a secret may be spread over labels
   return tells_secret(boundary, letters);

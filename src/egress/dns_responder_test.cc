@@ -21,18 +21,19 @@ class DnsResponderTest : public ::testing::Test {
     policy_ = Policy::compile(document, 1, packages).value();
   }
 
-  DnsOutcome ask(std::string_view name, std::uint16_t type = kDnsA) {
-    return answer_dns(write_dns_query(9, HostName::parse(name).value(), type), *policy_, addresses_,
-                      clock_.now());
+  DnsOutcome ask(std::string_view name, std::uint16_t type = names::kDnsA) {
+    return answer_dns(names::write_dns_query(9, names::HostName::parse(name).value(), type),
+                      *policy_, addresses_, clock_.now());
   }
-  DnsResponse reply(std::string_view name, std::uint16_t type = kDnsA) {
-    return parse_dns_response(ask(name, type).reply).value();
+  names::DnsResponse reply(std::string_view name, std::uint16_t type = names::kDnsA) {
+    return names::parse_dns_response(ask(name, type).reply).value();
   }
-  IpAddress address(std::string_view name, std::uint16_t type = kDnsA) {
+  names::IpAddress address(std::string_view name, std::uint16_t type = names::kDnsA) {
     const auto response = reply(name, type);
     EXPECT_EQ(response.answers.size(), 1U);
     const auto& data = response.answers.at(0).data;
-    return IpAddress::from_wire({reinterpret_cast<const std::uint8_t*>(data.data()), data.size()})
+    return names::IpAddress::from_wire(
+               {reinterpret_cast<const std::uint8_t*>(data.data()), data.size()})
         .value();
   }
 
@@ -43,11 +44,11 @@ class DnsResponderTest : public ::testing::Test {
 
 TEST_F(DnsResponderTest, AnAllowedNameGetsAddressesThatLeadBackToIt) {
   allow(R"({"mode":"list","allow":[{"host":"api.github.com"},{"host":"b.example"}]})");
-  const IpAddress v4 = address("API.github.com");
-  const IpAddress v6 = address("api.github.com", kDnsAaaa);
+  const names::IpAddress v4 = address("API.github.com");
+  const names::IpAddress v6 = address("api.github.com", names::kDnsAaaa);
   EXPECT_TRUE(SyntheticAddresses::is_synthetic(v4));
   EXPECT_TRUE(SyntheticAddresses::is_synthetic(v6));
-  for (const IpAddress& found : {v4, v6})
+  for (const names::IpAddress& found : {v4, v6})
     EXPECT_EQ(addresses_.find(found).value().text(), "api.github.com");
   EXPECT_EQ(address("api.github.com"), v4);
   EXPECT_NE(address("b.example"), v4);
@@ -56,13 +57,14 @@ TEST_F(DnsResponderTest, AnAllowedNameGetsAddressesThatLeadBackToIt) {
 
 TEST_F(DnsResponderTest, DataInNamesGoesNowhere) {
   allow(R"({"mode":"list","allow":[{"host":"api.github.com"}]})");
-  for (const std::uint16_t type : {kDnsA, kDnsAaaa, kTxt, kNull, kDnsAny, kHttps}) {
+  for (const std::uint16_t type :
+       {names::kDnsA, names::kDnsAaaa, kTxt, kNull, names::kDnsAny, kHttps}) {
     const auto outcome = ask("nbswy3dpeb3w64tmmq.evil.com", type);
-    EXPECT_EQ(outcome.code, DnsCode::kNoSuchName);
+    EXPECT_EQ(outcome.code, names::DnsCode::kNoSuchName);
     EXPECT_EQ(outcome.decision.reason, Reason::kHostNotAllowed);
-    EXPECT_EQ(parse_dns_response(outcome.reply).value().answers.size(), 0U);
+    EXPECT_EQ(names::parse_dns_response(outcome.reply).value().answers.size(), 0U);
   }
-  EXPECT_EQ(reply(std::string(63, 'a') + ".api.github.com").code, DnsCode::kNoSuchName);
+  EXPECT_EQ(reply(std::string(63, 'a') + ".api.github.com").code, names::DnsCode::kNoSuchName);
   EXPECT_EQ(addresses_.size(), 0U);
 }
 
@@ -70,36 +72,36 @@ TEST_F(DnsResponderTest, OtherTypesOfAnAllowedNameAreEmptyAndTakeNoAddress) {
   allow(R"({"mode":"list","allow":[{"host":"api.github.com"}]})");
   for (const std::uint16_t type : {kTxt, kNull, kHttps, std::uint16_t{64}, std::uint16_t{15}}) {
     const auto response = reply("api.github.com", type);
-    EXPECT_EQ(response.code, DnsCode::kNoError);
+    EXPECT_EQ(response.code, names::DnsCode::kNoError);
     EXPECT_EQ(response.answers.size(), 0U);
   }
-  EXPECT_EQ(reply("api.github.com", kDnsAny).answers.at(0).type, kDnsHinfo);
+  EXPECT_EQ(reply("api.github.com", names::kDnsAny).answers.at(0).type, names::kDnsHinfo);
   EXPECT_EQ(addresses_.size(), 0U);
 }
 
 TEST_F(DnsResponderTest, OwnNamesAndLocalhostAreThereInEveryMode) {
   EXPECT_EQ(addresses_.find(address("gateway.pons.internal"))->text(), "gateway.pons.internal");
-  EXPECT_EQ(addresses_.find(address("tools.pons.internal", kDnsAaaa))->text(),
+  EXPECT_EQ(addresses_.find(address("tools.pons.internal", names::kDnsAaaa))->text(),
             "tools.pons.internal");
-  EXPECT_EQ(reply("evil.pons.internal").code, DnsCode::kNoSuchName);
+  EXPECT_EQ(reply("evil.pons.internal").code, names::DnsCode::kNoSuchName);
   EXPECT_EQ(address("localhost").to_text(), "127.0.0.1");
-  EXPECT_EQ(address("a.localhost", kDnsAaaa).to_text(), "::1");
-  EXPECT_EQ(reply("example.com").code, DnsCode::kNoSuchName);
+  EXPECT_EQ(address("a.localhost", names::kDnsAaaa).to_text(), "::1");
+  EXPECT_EQ(reply("example.com").code, names::DnsCode::kNoSuchName);
 }
 
 TEST_F(DnsResponderTest, ReverseLookupsKnowOnlyWhatWasGivenOut) {
   allow(R"({"mode":"list","allow":[{"host":"api.github.com"}]})");
   ASSERT_EQ(address("api.github.com").to_text(), "198.18.0.1");
-  const auto response = reply("1.0.18.198.in-addr.arpa", kDnsPtr);
+  const auto response = reply("1.0.18.198.in-addr.arpa", names::kDnsPtr);
   ASSERT_EQ(response.answers.size(), 1U);
   EXPECT_EQ(response.answers[0].data, "\3api\6github\3com\0"s);
   std::string nibbles = "1.0.0.0.";
   for (int i = 0; i < 16; ++i) nibbles += "0.";
-  EXPECT_EQ(reply(nibbles + "0.0.3.7.e.6.f.6.0.5.d.f.ip6.arpa", kDnsPtr).answers.size(), 1U);
+  EXPECT_EQ(reply(nibbles + "0.0.3.7.e.6.f.6.0.5.d.f.ip6.arpa", names::kDnsPtr).answers.size(), 1U);
   for (const char* other : {"2.0.18.198.in-addr.arpa", "8.8.8.8.in-addr.arpa", "1.in-addr.arpa",
                             "x.0.18.198.in-addr.arpa", "1.ip6.arpa", "1.1.0.18.198.in-addr.arpa"})
-    EXPECT_EQ(reply(other, kDnsPtr).code, DnsCode::kNoSuchName) << other;
-  EXPECT_EQ(reply("1.0.0.127.in-addr.arpa", kDnsPtr).answers.at(0).data, "\11localhost\0"s);
+    EXPECT_EQ(reply(other, names::kDnsPtr).code, names::DnsCode::kNoSuchName) << other;
+  EXPECT_EQ(reply("1.0.0.127.in-addr.arpa", names::kDnsPtr).answers.at(0).data, "\11localhost\0"s);
 }
 
 TEST_F(DnsResponderTest, BrokenQueriesGetAnErrorOrNothing) {
@@ -107,28 +109,30 @@ TEST_F(DnsResponderTest, BrokenQueriesGetAnErrorOrNothing) {
     return answer_dns(bytes, *policy_, addresses_, clock_.now());
   };
   EXPECT_EQ(answer("").reply, "");
-  EXPECT_EQ(answer(std::string(12, '\0')).code, DnsCode::kFormatError);
-  std::string response = write_dns_query(9, HostName::parse("a.example").value(), kDnsA);
+  EXPECT_EQ(answer(std::string(12, '\0')).code, names::DnsCode::kFormatError);
+  std::string response =
+      names::write_dns_query(9, names::HostName::parse("a.example").value(), names::kDnsA);
   response[2] = '\x81';
   EXPECT_EQ(answer(response).reply, "") << "two responders must not talk to each other";
   const std::string header = "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"s;
-  EXPECT_EQ(answer(header + "\1a\7version\0\0\20\0\3"s).code, DnsCode::kRefused);  // class CHAOS
-  EXPECT_EQ(answer(header + "\6evil\0a\3com\0\0\1\0\1"s).code, DnsCode::kNoSuchName);
-  EXPECT_EQ(answer(header + "\0\0\2\0\1"s).code, DnsCode::kNoSuchName);  // the root
+  EXPECT_EQ(answer(header + "\1a\7version\0\0\20\0\3"s).code,
+            names::DnsCode::kRefused);  // class CHAOS
+  EXPECT_EQ(answer(header + "\6evil\0a\3com\0\0\1\0\1"s).code, names::DnsCode::kNoSuchName);
+  EXPECT_EQ(answer(header + "\0\0\2\0\1"s).code, names::DnsCode::kNoSuchName);  // the root
   EXPECT_EQ(answer(header + "\1"
                             "1\1"
                             "2\1"
                             "3\1"
                             "4\0\0\1\0\1"s)
                 .code,
-            DnsCode::kNoSuchName);
+            names::DnsCode::kNoSuchName);
 }
 
 TEST_F(DnsResponderTest, PublicModeNamesAreGivenAddressesButNotSingleLabels) {
   allow(R"({"mode":"public","deny":["*.evil.com"]})");
   EXPECT_EQ(ask("anything.example").decision.breadth, Breadth::kAnything);
   EXPECT_EQ(reply("anything.example").answers.size(), 1U);
-  EXPECT_EQ(reply("intranet").code, DnsCode::kNoSuchName);
+  EXPECT_EQ(reply("intranet").code, names::DnsCode::kNoSuchName);
   EXPECT_EQ(ask("a.b.evil.com").decision.reason, Reason::kHostDenied);
 }
 
@@ -136,26 +140,28 @@ TEST_F(DnsResponderTest, MadeUpNamesUnderAWildcardAreFewAndShort) {
   allow(R"({"mode":"list","allow":[{"host":"*.example.com"},{"host":"named.example.com"}]})");
   int given = 0;
   for (int i = 0; i < 1000; ++i)
-    given += reply(fmt::format("data{}.example.com", i)).code == DnsCode::kNoError ? 1 : 0;
+    given += reply(fmt::format("data{}.example.com", i)).code == names::DnsCode::kNoError ? 1 : 0;
   EXPECT_EQ(given, 60);
   EXPECT_EQ(ask("data999.example.com").decision.reason, Reason::kTooManyNames);
-  EXPECT_EQ(reply("data1.example.com").code, DnsCode::kNoError) << "a known name costs nothing";
-  EXPECT_EQ(reply("named.example.com").code, DnsCode::kNoError) << "a named host is not affected";
+  EXPECT_EQ(reply("data1.example.com").code, names::DnsCode::kNoError)
+      << "a known name costs nothing";
+  EXPECT_EQ(reply("named.example.com").code, names::DnsCode::kNoError)
+      << "a named host is not affected";
   clock_.advance(std::chrono::seconds(2));
-  EXPECT_EQ(reply("data500.example.com").code, DnsCode::kNoError);
+  EXPECT_EQ(reply("data500.example.com").code, names::DnsCode::kNoError);
   clock_.advance(std::chrono::minutes(5));
-  EXPECT_EQ(reply(std::string(41, 'a') + ".example.com").code, DnsCode::kRefused);
+  EXPECT_EQ(reply(std::string(41, 'a') + ".example.com").code, names::DnsCode::kRefused);
 }
 
 TEST_F(DnsResponderTest, AFloodOfNamesIsRefusedAndNotKept) {
   allow(R"({"mode":"public"})");
   for (int i = 0; i < 5000; ++i) ask(fmt::format("n{}.example{}.com", i, i % 7));
   EXPECT_EQ(addresses_.size(), 600U);
-  EXPECT_EQ(ask("one-more.example.com").code, DnsCode::kRefused);
+  EXPECT_EQ(ask("one-more.example.com").code, names::DnsCode::kRefused);
 }
 
-HostName name(std::string_view text) {
-  return HostName::parse(text).value();
+names::HostName name(std::string_view text) {
+  return names::HostName::parse(text).value();
 }
 
 TEST(SyntheticAddressesTest, AnAddressServesAnotherNameOnlyAfterQuarantine) {
@@ -164,7 +170,7 @@ TEST(SyntheticAddressesTest, AnAddressServesAnotherNameOnlyAfterQuarantine) {
   const auto assign = [&](std::string_view text) {
     return addresses.assign(name(text), Breadth::kNamed, clock.now());
   };
-  const IpAddress first = assign("a.example")->v4;
+  const names::IpAddress first = assign("a.example")->v4;
   ASSERT_TRUE(assign("b.example"));
   EXPECT_EQ(assign("c.example").error().code, ErrorCode::kLimit);
   clock.advance(std::chrono::minutes(9));
@@ -182,7 +188,8 @@ TEST(SyntheticAddressesTest, AnAddressServesAnotherNameOnlyAfterQuarantine) {
 TEST(SyntheticAddressesTest, ANameWithAnOpenFlowKeepsItsAddress) {
   ManualClock clock;
   SyntheticAddresses addresses({.names_max = 2});
-  const IpAddress kept = addresses.assign(name("a.example"), Breadth::kNamed, clock.now())->v4;
+  const names::IpAddress kept =
+      addresses.assign(name("a.example"), Breadth::kNamed, clock.now())->v4;
   auto hold = addresses.hold(name("a.example"), clock.now());
   ASSERT_TRUE(hold);
   EXPECT_FALSE(addresses.hold(name("unknown.example"), clock.now()));
@@ -213,7 +220,7 @@ TEST(SyntheticAddressesTest, AHundredThousandNamesTakeNoMoreRoomThanFourThousand
 TEST(SyntheticAddressesTest, NoAddressEndsInZeroOr255AndNoneRepeats) {
   ManualClock clock;
   SyntheticAddresses addresses;
-  std::set<IpAddress> seen;
+  std::set<names::IpAddress> seen;
   for (int i = 0; i < 4096; ++i) {
     const auto given =
         addresses.assign(name(fmt::format("n{}.example", i)), Breadth::kNamed, clock.now());
@@ -222,12 +229,12 @@ TEST(SyntheticAddressesTest, NoAddressEndsInZeroOr255AndNoneRepeats) {
     EXPECT_TRUE(seen.insert(given->v6).second);
     const unsigned last = given->v4.v4_bits() & 0xFF;
     EXPECT_TRUE(last != 0 && last != 255);
-    EXPECT_EQ(classify(given->v4), AddressClass::kBenchmark);
-    EXPECT_EQ(classify(given->v6), AddressClass::kBenchmark);
+    EXPECT_EQ(names::classify(given->v4), names::AddressClass::kBenchmark);
+    EXPECT_EQ(names::classify(given->v6), names::AddressClass::kBenchmark);
   }
   for (const char* other : {"198.17.255.255", "198.20.0.1", "8.8.8.8", "fd50:6f6e:7300:1::1",
                             "fd50:6f6e:7300::2:0:1", "::1"})
-    EXPECT_FALSE(addresses.find(*IpAddress::parse(other))) << other;
+    EXPECT_FALSE(addresses.find(*names::IpAddress::parse(other))) << other;
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ Result<int> serve(roles::RoleStart start) {
   const auto access = TRY(AccessRequests::open(".", kClock));
   // A request waits twice for this loop; waking it costs more than the work it does.
   loop.look_before_sleeping(kLookBeforeSleeping);
-  Resolver resolver(loop, read_resolver_settings());
+  names::Resolver resolver(loop, names::read_resolver_settings());
   Boundary boundary{.loop = loop,
                     .clock = kClock,
                     .vault = *vault,

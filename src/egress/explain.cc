@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "judge.h"
+#include "pick_addresses.h"
 #include "pons/base/text.h"
 
 namespace pons::egress {
@@ -70,7 +71,7 @@ Task<Result<Json>> explain_request(Boundary& boundary, std::shared_ptr<AttachedS
   if (is_nameless(origin, policy))
     co_return refused({.reason = Reason::kAddressNotAllowed}, origin);
   Json credentials = Json::array();
-  const auto* name = std::get_if<HostName>(&origin.host);
+  const auto* name = std::get_if<names::HostName>(&origin.host);
   for (const Grant& grant : sandbox->grants(boundary.vault))
     if (name != nullptr && origin.tls &&
         vault::find_binding(

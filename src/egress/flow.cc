@@ -29,7 +29,7 @@ constexpr Duration kIdleTime = std::chrono::minutes(15);
 constexpr std::uint64_t kBodyBytesMax = 1ULL << 44;
 
 // Of a request that names no host that could be understood.
-const Origin kNowhere{IpAddress::from_v4(0), 0};
+const Origin kNowhere{names::IpAddress::from_v4(0), 0};
 
 Refusal malformed(int status, std::string_view reason) {
   return {.status = status,
@@ -96,7 +96,7 @@ Task<> Flow::run() {
   const auto destination = original_destination(socket_.get());
   if (!destination) co_return;
   if (destination->port == kNamesPort) co_return co_await serve_names();
-  const bool is_direct = classify(destination->address) == AddressClass::kLoopback;
+  const bool is_direct = names::classify(destination->address) == names::AddressClass::kLoopback;
   if (is_direct && destination->port == kProxyPort) co_return co_await serve_proxy();
   auto origin = find_origin(*destination);
   if (!origin) co_return co_await refuse({destination->address, destination->port}, origin.error());
@@ -161,7 +161,7 @@ Task<> Flow::serve_connect_request() {
   const Origin origin{*host, static_cast<std::uint16_t>(*port)};
   Decision decision = sandbox_->policy->judge_connect(origin.host, origin.port);
   if (decision.allowed()) {
-    if (const auto* name = std::get_if<HostName>(&origin.host)) {
+    if (const auto* name = std::get_if<names::HostName>(&origin.host)) {
       // A name that did not come by DNS counts like one that did.
       if (!is_built_in(*name) &&
           !sandbox_->names.assign(*name, decision.breadth, boundary_.loop.now()))
@@ -198,7 +198,7 @@ Task<> Flow::refuse_connect(Origin origin, Refusal refusal) {
 // ---- may it, and what is it
 
 bool Flow::must_look_into(const Origin& origin) const {
-  const auto* name = std::get_if<HostName>(&origin.host);
+  const auto* name = std::get_if<names::HostName>(&origin.host);
   return (name != nullptr && is_built_in(*name)) ||
          sandbox_->policy->needs_inspection(origin.host, origin.port) ||
          boundary_.bound_hosts.contains(origin.host) ||
@@ -232,14 +232,14 @@ std::optional<Refusal> Flow::check_greeting(const Origin& origin,
                    .hint = "connect by name, with that name as the TLS server name",
                    .rule = {}};
   };
-  const auto* name = std::get_if<HostName>(&origin.host);
+  const auto* name = std::get_if<names::HostName>(&origin.host);
   if (name == nullptr) {
     if (hello.server_name) return mismatch("an address has no TLS server name");
     if (!is_nameless(origin, *sandbox_->policy)) return std::nullopt;
     return refusal_of({.reason = Reason::kAddressNotAllowed}, origin);
   }
   if (!hello.server_name) return mismatch("the TLS greeting names no host");
-  const auto said = HostName::parse(*hello.server_name);
+  const auto said = names::HostName::parse(*hello.server_name);
   if (!said || *said != *name) return mismatch("the TLS greeting names another host");
   return std::nullopt;
 }
@@ -367,7 +367,7 @@ Task<> Flow::refuse(Origin origin, Refusal refusal) {
   }
   if (const auto* hello = std::get_if<http::ClientHello>(&*greeting)) {
     // Without a usable name of its own, the client is shown the one that it dialled.
-    const auto name = HostName::parse(hello->server_name.value_or(""));
+    const auto name = names::HostName::parse(hello->server_name.value_or(""));
     const Version version = version_for_refusal(*hello);
     auto client = co_await accept_tls(name ? name->text() : to_text(origin.host), *hello, version);
     origin.tls = true;

@@ -177,7 +177,7 @@ class RequestJudge {
     if (*stubs != nullptr) (inert ? out_.tolerated : out_.forbidden).push_back(*stubs);
     out_.secrets_are_first = *secrets != nullptr;
     out_.stub_owners = sandbox_.stub_owners();
-    const auto* name = std::get_if<HostName>(&origin_.host);
+    const auto* name = std::get_if<names::HostName>(&origin_.host);
     if (name == nullptr) return {};
     out_.host = *name;
     if (auto refusal = find_field_secrets()) return refusal;
@@ -474,7 +474,7 @@ Refusal found_in(const Judged& judged, const Boundary& boundary, const scan::Fin
                   "a real secret is in this sandbox: rotate it, and use the stub");
   const std::string& owner = judged.stub_owners->at(finding.id);
   const auto credential = boundary.vault.load(owner);
-  const auto* name = std::get_if<HostName>(&origin.host);
+  const auto* name = std::get_if<names::HostName>(&origin.host);
   const bool bound_here =
       credential && name != nullptr && vault::is_bound_to(**credential, name->text(), origin.port);
   if (!credential)

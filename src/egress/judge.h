@@ -24,7 +24,7 @@ struct Judged {
   bool scrubs = false;
   // Where it goes: answers are scrubbed of what projects' secrets that host was sent. Nothing when
   // it is an address, which is sent none.
-  std::optional<HostName> host;
+  std::optional<names::HostName> host;
   std::vector<vault::ProjectSecrets::Found> own_used;  // those that are in it
   std::vector<BodyBinding> body_bindings;              // what may become a secret in its body
   scan::NeedleSets forbidden;                          // what its body must not hold

@@ -247,7 +247,7 @@ TEST_F(JudgeTest, BytesBeyondTheLimitDoNotLeave) {
 }
 
 TEST_F(JudgeTest, AnAddressFromBeforeARestartDoesNotLeadToAnotherName) {
-  const auto name = [](std::string_view text) { return *HostName::parse(text); };
+  const auto name = [](std::string_view text) { return *names::HostName::parse(text); };
   const TimePoint now = loop_->now();
   const auto before = sandbox_->names.assign(name("one.example"), Breadth::kNamed, now)->v4;
   int wrong = 0;

@@ -58,7 +58,7 @@ void send_back(int socket, const msghdr& question, const std::string& reply) {
 Task<> answer_names(Boundary& boundary, AttachedSandbox& sandbox) {
   auto watch = linux::Watch::create(boundary.loop, sandbox.resolver.get());
   if (!watch) co_return;
-  std::array<char, kDnsUdpBytesMax> query;
+  std::array<char, names::kDnsUdpBytesMax> query;
   for (int handled = 0;;) {
     // Who asked, and at which address: the answer must come from there.
     sockaddr_storage from{};
@@ -95,9 +95,9 @@ Task<> Flow::serve_names() {
   for (;;) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(input[i]); };
     const std::size_t wanted = input.size() < 2 ? 2 : 2U + byte(0) * 256U + byte(1);
-    if (input.size() >= 2 && (wanted == 2 || wanted > kDnsUdpBytesMax)) co_return;
+    if (input.size() >= 2 && (wanted == 2 || wanted > names::kDnsUdpBytesMax)) co_return;
     if (input.size() < wanted || input.size() < 2) {
-      std::array<char, kDnsUdpBytesMax> piece;
+      std::array<char, names::kDnsUdpBytesMax> piece;
       const auto got =
           co_await http::read_some(**client, std::span(piece).first(wanted - input.size()),
                                    boundary_.loop.now() + kQuestionTime);
@@ -109,7 +109,7 @@ Task<> Flow::serve_names() {
                                           sandbox_->names, boundary_.loop.now());
     egress::record(boundary_, *sandbox_, outcome);
     if (outcome.reply.empty()) co_return;
-    const std::string framed = frame_for_tcp(outcome.reply);
+    const std::string framed = names::frame_for_tcp(outcome.reply);
     iovec span = http::to_iovec(framed);
     if (!co_await http::write_all(**client, {&span, 1}, kQuestionTime)) co_return;
     input.clear();

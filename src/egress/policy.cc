@@ -12,13 +12,13 @@ constexpr std::string_view kOwnZone = "pons.internal";
 constexpr std::string_view kTools = "tools.pons.internal";
 
 bool is_own(const Destination& destination) {
-  const auto* name = std::get_if<HostName>(&destination);
+  const auto* name = std::get_if<names::HostName>(&destination);
   return name != nullptr && (name->text() == kOwnZone || name->is_below(kOwnZone));
 }
 
 // What holds for own names, which no rule can change; `allowed` is the answer for those that exist.
 Decision judge_own(const Destination& destination, bool allowed = true) {
-  const bool exists = is_built_in(std::get<HostName>(destination));
+  const bool exists = is_built_in(std::get<names::HostName>(destination));
   return {.reason = exists && allowed ? Reason::kAllowed : Reason::kHostNotAllowed,
           .rule = kBuiltIn};
 }
@@ -35,11 +35,13 @@ bool takes_method(const PolicyRule& rule, std::string_view method) {
   return rule.methods.empty() || std::ranges::find(rule.methods, method) != rule.methods.end();
 }
 
-bool takes_address(const PolicyRule& rule, const IpAddress& address, AddressClass address_class) {
-  if (rule.addresses.empty()) return address_class == AddressClass::kPublic;
-  return can_be_opened(address_class) &&
-         std::ranges::any_of(rule.addresses,
-                             [&](const CidrRange& range) { return range.contains(address); });
+bool takes_address(const PolicyRule& rule, const names::IpAddress& address,
+                   names::AddressClass address_class) {
+  if (rule.addresses.empty()) return address_class == names::AddressClass::kPublic;
+  return names::can_be_opened(address_class) &&
+         std::ranges::any_of(rule.addresses, [&](const names::CidrRange& range) {
+           return range.contains(address);
+         });
 }
 
 }  // namespace
@@ -73,12 +75,12 @@ std::string_view to_string(Reason reason) {
   return "unknown";
 }
 
-bool is_built_in(const HostName& name) {
+bool is_built_in(const names::HostName& name) {
   return name.text() == "gateway.pons.internal" || name.text() == kTools;
 }
 
 bool is_answered_here(const Destination& destination) {
-  const auto* name = std::get_if<HostName>(&destination);
+  const auto* name = std::get_if<names::HostName>(&destination);
   return name != nullptr && name->text() == kTools;
 }
 
@@ -90,9 +92,9 @@ std::shared_ptr<const Policy> Policy::closed(std::uint64_t generation) {
 
 bool HostPattern::matches(const Destination& destination) const {
   if (kind == Kind::kAnything) return true;
-  if (const auto* address = std::get_if<IpAddress>(&destination))
+  if (const auto* address = std::get_if<names::IpAddress>(&destination))
     return kind == Kind::kRange && range.front().contains(*address);
-  const auto& host = std::get<HostName>(destination);
+  const auto& host = std::get<names::HostName>(destination);
   switch (kind) {
     case Kind::kName:
       return host.text() == name;
@@ -154,7 +156,7 @@ bool Policy::uses_secret(std::string_view project, std::string_view name) const 
          });
 }
 
-Decision Policy::judge_name(const HostName& name) const {
+Decision Policy::judge_name(const names::HostName& name) const {
   if (is_own(name)) return judge_own(name);
   if (mode_ == Mode::kNone) return {.reason = Reason::kNetworkOff};
   if (const PolicyRule* denial = find_denial(name))
@@ -173,7 +175,7 @@ Decision Policy::judge_connect(const Destination& destination, std::uint16_t por
     if (is_default_port(port)) return judge_own(destination);
     return {.reason = Reason::kPortNotAllowed, .rule = kBuiltIn};
   }
-  if (const auto* name = std::get_if<HostName>(&destination)) {
+  if (const auto* name = std::get_if<names::HostName>(&destination)) {
     Decision decision = judge_name(*name);
     if (!decision.allowed()) return decision;
     if (rules_for(destination, port).empty())
@@ -187,17 +189,17 @@ Decision Policy::judge_connect(const Destination& destination, std::uint16_t por
   if (rules.empty()) return {.reason = Reason::kHostNotAllowed};
   if (rules_for(destination, port).empty())
     return {.reason = Reason::kPortNotAllowed, .rule = rules.front()->source};
-  return judge_address(destination, port, std::get<IpAddress>(destination));
+  return judge_address(destination, port, std::get<names::IpAddress>(destination));
 }
 
 Decision Policy::judge_address(const Destination& destination, std::uint16_t port,
-                               const IpAddress& address) const {
+                               const names::IpAddress& address) const {
   if (is_own(destination)) return judge_own(destination, /*allowed=*/false);
   if (mode_ == Mode::kNone) return {.reason = Reason::kNetworkOff};
   const bool preferred = prefers_allow_ && is_named(destination);
   if (const PolicyRule* denial = preferred ? nullptr : find_denial(address))
     return {.reason = Reason::kAddressNotAllowed, .rule = denial->source};
-  const AddressClass address_class = classify(address);
+  const names::AddressClass address_class = names::classify(address);
   for (const PolicyRule* rule : rules_for(destination, port))
     if (takes_address(*rule, address, address_class)) return allowed_by(*rule);
   return {.reason = Reason::kAddressNotAllowed};

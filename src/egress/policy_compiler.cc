@@ -49,8 +49,8 @@ auto read_restriction(const Place& place, Read read) {
   return list;
 }
 
-Result<HostName> read_name(const Place& place, std::string_view text) {
-  auto name = HostName::parse(text);
+Result<names::HostName> read_name(const Place& place, std::string_view text) {
+  auto name = names::HostName::parse(text);
   if (!name) return place.refuse(name.error().message);
   if (name->text() == "pons.internal" || name->is_below("pons.internal"))
     return place.refuse("pons.internal is reserved; its hosts need no rule");
@@ -60,7 +60,7 @@ Result<HostName> read_name(const Place& place, std::string_view text) {
 }
 
 Result<HostPattern> read_wildcard(const Place& place, std::string_view suffix, Purpose purpose) {
-  const HostName name = TRY(read_name(place, suffix));
+  const names::HostName name = TRY(read_name(place, suffix));
   if (purpose == Purpose::kDeny)
     return HostPattern{.kind = HostPattern::Kind::kAllBelow, .name = name.text()};
   if (is_shared_suffix(name.text()))
@@ -79,7 +79,7 @@ Result<HostPattern> read_host(const Place& place, Purpose purpose) {
     return read_wildcard(place, std::string_view(text).substr(kWildcard.size()), purpose);
   if (text.contains('*'))
     return place.refuse("a wildcard is the whole first label, like *.example.com");
-  if (auto range = CidrRange::parse(text)) {
+  if (auto range = names::CidrRange::parse(text)) {
     if (purpose == Purpose::kAllow && text.contains('/'))
       return place.refuse("a rule names one host; ranges of addresses go into addresses");
     return HostPattern{.kind = HostPattern::Kind::kRange, .name = text, .range = {*range}};
@@ -104,10 +104,11 @@ Result<PathPattern> read_path(const Place& place) {
   return pattern;
 }
 
-Result<CidrRange> read_range(const Place& place) {
-  auto range = CidrRange::parse(TRY(place.text()));
+Result<names::CidrRange> read_range(const Place& place) {
+  auto range = names::CidrRange::parse(TRY(place.text()));
   if (!range) return place.refuse(range.error().message);
-  if (const AddressClass base = classify(range->base()); base == AddressClass::kMetadata)
+  if (const names::AddressClass base = names::classify(range->base());
+      base == names::AddressClass::kMetadata)
     return place.refuse("serves credentials of this machine: no rule opens it");
   return range;
 }
@@ -122,11 +123,11 @@ Result<PolicyRule> read_allowed_range(const Place& place, std::string source) {
   constexpr unsigned kNarrow =
       8;  // a wider one begins in one kind of addresses and ends in another
   const std::string text = TRY(place.text());
-  auto range = CidrRange::parse(text);
+  auto range = names::CidrRange::parse(text);
   if (!range) return place.refuse(range.error().message);
-  const AddressClass base = classify(range->base());
+  const names::AddressClass base = names::classify(range->base());
   const auto size = parse_decimal(std::string_view(text).substr(text.find('/') + 1));
-  if (base != AddressClass::kPublic && size.value_or(kNarrow) >= kNarrow)
+  if (base != names::AddressClass::kPublic && size.value_or(kNarrow) >= kNarrow)
     return place.refuse(fmt::format("a {} address: no range opens it", to_string(base)));
   return PolicyRule{.source = std::move(source),
                     .host = {.kind = HostPattern::Kind::kRange, .name = text, .range = {*range}},
@@ -190,13 +191,13 @@ std::vector<std::shared_ptr<const Secret>> find_credentials(
 // What no address check would ever let pass is a mistake in the rule.
 Result<void> check_literal(const Place& place, const PolicyRule& rule) {
   if (rule.host.kind != HostPattern::Kind::kRange) return {};
-  const IpAddress& address = rule.host.range.front().base();
-  const AddressClass address_class = classify(address);
-  if (!can_be_opened(address_class))
+  const names::IpAddress& address = rule.host.range.front().base();
+  const names::AddressClass address_class = names::classify(address);
+  if (!names::can_be_opened(address_class))
     return place.refuse(fmt::format("a {} address: no rule opens it", to_string(address_class)));
   const bool named = std::ranges::any_of(
-      rule.addresses, [&](const CidrRange& range) { return range.contains(address); });
-  if (!named && (address_class != AddressClass::kPublic || !rule.addresses.empty()))
+      rule.addresses, [&](const names::CidrRange& range) { return range.contains(address); });
+  if (!named && (address_class != names::AddressClass::kPublic || !rule.addresses.empty()))
     return place.refuse(
         fmt::format("a {} address: name it in addresses, too", to_string(address_class)));
   return {};
@@ -405,12 +406,13 @@ class PolicyCompiler {
   // Fetching is all that a package tool does, but for the requests that the data lists.
   void add_package_host(const std::string& word, const PackageHost& host) {
     PolicyRule rule{.source = "package " + word, .ports = {host.port}, .methods = {"GET", "HEAD"}};
-    if (const auto* name = std::get_if<HostName>(&host.host)) {
+    if (const auto* name = std::get_if<names::HostName>(&host.host)) {
       rule.host = {.kind = HostPattern::Kind::kName, .name = name->text()};
     } else {
       const std::string text = to_text(host.host);
-      rule.host = {
-          .kind = HostPattern::Kind::kRange, .name = text, .range = {*CidrRange::parse(text)}};
+      rule.host = {.kind = HostPattern::Kind::kRange,
+                   .name = text,
+                   .range = {*names::CidrRange::parse(text)}};
     }
     policy_->allow_.push_back(rule);
     for (const Json& also : embedded_packages().at(word).at("also")) {

@@ -22,8 +22,8 @@ struct HostPattern {
     kRange,
   };
   Kind kind = Kind::kName;
-  std::string name;                // of kName, and what follows "*." of the wildcards
-  std::vector<CidrRange> range{};  // of kRange: exactly one
+  std::string name;                       // of kName, and what follows "*." of the wildcards
+  std::vector<names::CidrRange> range{};  // of kRange: exactly one
 
   bool matches(const Destination& destination) const;
   Breadth breadth() const {
@@ -36,9 +36,9 @@ struct PolicyRule {
   std::string source;  // "allow/2"
   HostPattern host;
   std::vector<std::uint16_t> ports;
-  std::vector<std::string> methods;  // none: all
-  std::vector<PathPattern> paths;    // none: all
-  std::vector<CidrRange> addresses;  // none: public ones
+  std::vector<std::string> methods;         // none: all
+  std::vector<PathPattern> paths;           // none: all
+  std::vector<names::CidrRange> addresses;  // none: public ones
   bool inspect = false;
   bool inert_ok = false;
   bool tcp = false;

@@ -8,11 +8,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-HostName name(std::string_view text) {
-  return HostName::parse(text).value();
+names::HostName name(std::string_view text) {
+  return names::HostName::parse(text).value();
 }
-IpAddress address(std::string_view text) {
-  return IpAddress::parse(text).value();
+names::IpAddress address(std::string_view text) {
+  return names::IpAddress::parse(text).value();
 }
 
 PackageHosts some_packages() {

@@ -62,7 +62,7 @@ Refusal refusal_of(const Decision& decision, const Origin&) {
 }
 
 bool is_nameless(const Origin& origin, const Policy& policy) {
-  return origin.tls && std::holds_alternative<IpAddress>(origin.host) &&
+  return origin.tls && std::holds_alternative<names::IpAddress>(origin.host) &&
          policy.judge_connect(origin.host, origin.port).breadth == Breadth::kAnything;
 }
 

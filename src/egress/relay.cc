@@ -116,7 +116,7 @@ Task<std::optional<Refusal>> Relay::carry(Case& request) {
 
 // A name that did not come by DNS counts like one that did. A role of ours is told who asks.
 std::optional<Refusal> Relay::introduce(Case& request) {
-  const auto* name = std::get_if<HostName>(&request.origin.host);
+  const auto* name = std::get_if<names::HostName>(&request.origin.host);
   if (name == nullptr) return std::nullopt;
   if (is_built_in(*name)) {
     request.judged.request.fields.emplace_back("X-Pons-Sandbox", sandbox_->id);

@@ -10,7 +10,7 @@ namespace pons::egress {
 struct Relay::Case {
   http::Exchange& exchange;
   std::string id;
-  Origin origin{IpAddress::from_v4(0), 0};
+  Origin origin{names::IpAddress::from_v4(0), 0};
   std::uint64_t policy_generation = 0;
   Judged judged;
   std::optional<RequestBody> body;

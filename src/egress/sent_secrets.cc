@@ -33,7 +33,7 @@ bool is_same(const Secret& one, const Secret& other) {
 // Under every way to write a rule for the host.
 std::vector<SentSecrets::Place> SentSecrets::places_of(const std::string& project,
                                                        const Destination& host) {
-  const auto* name = std::get_if<HostName>(&host);
+  const auto* name = std::get_if<names::HostName>(&host);
   if (name == nullptr) return {};
   return {{project, name->text()}, {project, "*." + std::string(name->parent())}};
 }

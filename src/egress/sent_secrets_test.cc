@@ -17,7 +17,7 @@ class SentSecretsTest : public ::testing::Test {
   static std::shared_ptr<const Secret> value(std::string_view text) {
     return std::make_shared<const Secret>(std::string(text));
   }
-  static Destination host(std::string_view name) { return *HostName::parse(name); }
+  static Destination host(std::string_view name) { return *names::HostName::parse(name); }
   Result<void> note(std::string_view text, const std::string& project = "mine",
                     const std::string& name = "key",
                     const HostPattern& where = {.name = "a.example"}) {

@@ -51,7 +51,7 @@ Result<OriginalDestination> original_destination(int socket) {
   socklen_t size = sizeof local;
   if (getsockname(socket, reinterpret_cast<sockaddr*>(&local), &size) != 0)
     return os_error("read destination");
-  auto address = IpAddress::from_socket(reinterpret_cast<const sockaddr&>(local));
+  auto address = names::IpAddress::from_socket(reinterpret_cast<const sockaddr&>(local));
   // A socket for both families shows an IPv4 peer as a wrapped address.
   const bool is_v4 = address && address->embedded().is_v4();
   sockaddr_storage original{};
@@ -59,7 +59,7 @@ Result<OriginalDestination> original_destination(int socket) {
   if (getsockopt(socket, is_v4 ? SOL_IP : SOL_IPV6,
                  is_v4 ? SO_ORIGINAL_DST : kIp6OriginalDestination, &original, &size) != 0)
     return os_error("read destination");
-  address = IpAddress::from_socket(reinterpret_cast<const sockaddr&>(original));
+  address = names::IpAddress::from_socket(reinterpret_cast<const sockaddr&>(original));
   if (!address) return make_error(ErrorCode::kInternal, "read destination", "of no known family");
   // sin_port and sin6_port stand at the same place.
   return OriginalDestination{*address,

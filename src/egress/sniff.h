@@ -7,16 +7,16 @@
 
 #include "pons/base/result.h"
 #include "pons/base/task.h"
-#include "pons/egress/ip_address.h"
 #include "pons/http/client_hello.h"
 #include "pons/linux/loop.h"
+#include "pons/names/ip_address.h"
 
 namespace pons::egress {
 
 // Where a connection wanted to go before the rules of its namespace turned it around. The proxy's
 // own port when it was not turned around.
 struct OriginalDestination {
-  IpAddress address;
+  names::IpAddress address;
   std::uint16_t port = 0;
 };
 Result<OriginalDestination> original_destination(int socket);

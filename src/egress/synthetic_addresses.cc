@@ -14,14 +14,14 @@ constexpr std::uint32_t kIndexCount = 1 << 17;
 constexpr std::array<std::uint8_t, 12> kV6Prefix = {0xFD, 0x50, 0x6F, 0x6E, 0x73, 0};
 
 SyntheticAddresses::Addresses addresses_of(std::uint32_t index) {
-  IpAddress::Bytes v6{};
+  names::IpAddress::Bytes v6{};
   std::ranges::copy(kV6Prefix, v6.begin());
   for (std::size_t i = 0; i < 4; ++i) v6[12 + i] = static_cast<std::uint8_t>(index >> (24 - 8 * i));
-  return {.v4 = IpAddress::from_v4(kV4Base + index), .v6 = IpAddress::from_v6(v6)};
+  return {.v4 = names::IpAddress::from_v4(kV4Base + index), .v6 = names::IpAddress::from_v6(v6)};
 }
 
-std::optional<std::uint32_t> index_of(const IpAddress& address) {
-  const IpAddress plain = address.embedded();
+std::optional<std::uint32_t> index_of(const names::IpAddress& address) {
+  const names::IpAddress plain = address.embedded();
   if (plain.is_v4()) {
     const std::uint32_t index = plain.v4_bits() - kV4Base;
     return index < kIndexCount ? std::optional(index) : std::nullopt;
@@ -42,7 +42,8 @@ bool is_usable(std::uint32_t index) {
 SyntheticAddresses::SyntheticAddresses(SyntheticOptions options)
     : options_(options), last_index_(options.begin_at % kIndexCount) {}
 
-Result<void> SyntheticAddresses::admit(const HostName& name, Breadth breadth, TimePoint now) {
+Result<void> SyntheticAddresses::admit(const names::HostName& name, Breadth breadth,
+                                       TimePoint now) {
   const auto refuse = [](const char* why) {
     return make_error(ErrorCode::kLimit, "give a name an address", why);
   };
@@ -59,7 +60,7 @@ Result<void> SyntheticAddresses::admit(const HostName& name, Breadth breadth, Ti
   return {};
 }
 
-Result<SyntheticAddresses::Addresses> SyntheticAddresses::assign(const HostName& name,
+Result<SyntheticAddresses::Addresses> SyntheticAddresses::assign(const names::HostName& name,
                                                                  Breadth breadth, TimePoint now) {
   if (const auto known = by_name_.find(name); known != by_name_.end()) {
     touch(known->second, now);
@@ -75,7 +76,7 @@ Result<SyntheticAddresses::Addresses> SyntheticAddresses::assign(const HostName&
   return addresses_of(index);
 }
 
-std::optional<HostName> SyntheticAddresses::find(const IpAddress& address) const {
+std::optional<names::HostName> SyntheticAddresses::find(const names::IpAddress& address) const {
   const auto index = index_of(address);
   if (!index) return std::nullopt;
   const auto found = by_index_.find(*index);
@@ -83,11 +84,11 @@ std::optional<HostName> SyntheticAddresses::find(const IpAddress& address) const
   return found->second->name;
 }
 
-bool SyntheticAddresses::is_synthetic(const IpAddress& address) {
-  return classify(address) == AddressClass::kBenchmark;
+bool SyntheticAddresses::is_synthetic(const names::IpAddress& address) {
+  return names::classify(address) == names::AddressClass::kBenchmark;
 }
 
-SyntheticAddresses::Hold SyntheticAddresses::hold(const HostName& name, TimePoint now) {
+SyntheticAddresses::Hold SyntheticAddresses::hold(const names::HostName& name, TimePoint now) {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return nullptr;
   touch(found->second, now);

@@ -1,11 +1,10 @@
 #include "upstream.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "discretion.h"
-#include "pons/egress/resolver.h"
+#include "pick_addresses.h"
+#include "pons/names/dial.h"
 #include "pons/roles/channel.h"
 
 namespace pons::egress {
@@ -48,56 +47,34 @@ bool leads_to_this_machine(int socket) {
   if (getsockname(socket, reinterpret_cast<sockaddr*>(&ours), &size) != 0 ||
       getpeername(socket, reinterpret_cast<sockaddr*>(&theirs), &theirs_size) != 0)
     return true;
-  const auto here = IpAddress::from_socket(reinterpret_cast<const sockaddr&>(ours));
-  const auto there = IpAddress::from_socket(reinterpret_cast<const sockaddr&>(theirs));
+  const auto here = names::IpAddress::from_socket(reinterpret_cast<const sockaddr&>(ours));
+  const auto there = names::IpAddress::from_socket(reinterpret_cast<const sockaddr&>(theirs));
   return !here || !there || *here == *there;
 }
 
-Task<Result<linux::UniqueFd>> dial_address(linux::Loop& loop, IpAddress address, std::uint16_t port,
-                                           TimePoint deadline) {
-  linux::UniqueFd socket(::socket(address.is_v4() ? AF_INET : AF_INET6,
-                                  SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) co_return os_error("dial");
-  const int on = 1;
-  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  sockaddr_storage storage{};
-  const socklen_t size = address.fill_socket(storage, port);
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), size) != 0) {
-    if (errno != EINPROGRESS) co_return os_error("dial");
-    CO_TRY(auto watch, linux::Watch::create(loop, socket.get()));
-    if (co_await watch.writable(deadline) == linux::Wait::kTimeout)
-      co_return make_error(ErrorCode::kTimeout, "dial", "no answer");
-    int error = 0;
-    socklen_t error_size = sizeof error;
-    if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &error_size) != 0 || error != 0)
-      co_return os_error("dial", {}, error);
-  }
-  co_return std::move(socket);
-}
-
 // The sandbox's own machine is reached only where a rule names its address.
-bool is_named_by_rule(const Policy& policy, const Origin& origin, const IpAddress& address) {
-  return classify(address) != AddressClass::kPublic &&
+bool is_named_by_rule(const Policy& policy, const Origin& origin, const names::IpAddress& address) {
+  return names::classify(address) != names::AddressClass::kPublic &&
          policy.judge_address(origin.host, origin.port, address).allowed();
 }
 
 Task<Result<linux::UniqueFd>> dial_any(Boundary& boundary, const Policy& policy, Origin origin,
                                        TimePoint deadline) {
-  ResolvedHost host;
-  if (const auto* name = std::get_if<HostName>(&origin.host)) {
+  names::ResolvedHost host;
+  if (const auto* name = std::get_if<names::HostName>(&origin.host)) {
     if (tells_secret(boundary, *name))
       co_return make_error(ErrorCode::kDenied, "dial", "the name holds a secret");
     CO_TRY(host, co_await boundary.resolver.resolve(*name, deadline));
   } else {
-    host.addresses = {std::get<IpAddress>(origin.host)};
+    host.addresses = {std::get<names::IpAddress>(origin.host)};
   }
   const AddressChoice choice = pick_addresses(host, policy, origin.host, origin.port);
   if (!choice.decision.allowed())
     co_return make_error(ErrorCode::kDenied, "dial",
                          std::string(to_string(choice.decision.reason)));
   Error last = make_error(ErrorCode::kNotFound, "dial", "no address");
-  for (const IpAddress& address : choice.to_try) {
-    auto socket = co_await dial_address(boundary.loop, address, origin.port, deadline);
+  for (const names::IpAddress& address : choice.to_try) {
+    auto socket = co_await names::dial(boundary.loop, address, origin.port, deadline);
     if (socket && leads_to_this_machine(socket->get()) &&
         !is_named_by_rule(policy, origin, address))
       co_return make_error(ErrorCode::kDenied, "dial", "self_request");
@@ -108,7 +85,7 @@ Task<Result<linux::UniqueFd>> dial_any(Boundary& boundary, const Policy& policy,
 }
 
 int channel_for(const Boundary& boundary, const Origin& origin) {
-  const auto* name = std::get_if<HostName>(&origin.host);
+  const auto* name = std::get_if<names::HostName>(&origin.host);
   return name != nullptr && is_built_in(*name) ? boundary.gateway_channel : -1;
 }
 

@@ -27,19 +27,19 @@ void check_reply(std::string_view bytes) {
   static const auto kPolicy = any_policy();
   SyntheticAddresses addresses;
   const DnsOutcome outcome = answer_dns(bytes, *kPolicy, addresses, kNow);
-  const auto query = parse_dns_query(bytes);
+  const auto query = names::parse_dns_query(bytes);
   CHECK(query.has_value() == !outcome.reply.empty());
   if (!query) return;
   CHECK(outcome.reply.size() >= 12 && outcome.reply.size() <= 512);
   CHECK(outcome.reply.substr(0, 2) == bytes.substr(0, 2));
-  if (query->problem != DnsCode::kNoError) return;
-  const auto reply = parse_dns_response(outcome.reply);
+  if (query->problem != names::DnsCode::kNoError) return;
+  const auto reply = names::parse_dns_response(outcome.reply);
   CHECK(reply.has_value() && reply->question == query->question && reply->code == outcome.code);
-  for (const DnsRecord& record : reply->answers) {
+  for (const names::DnsRecord& record : reply->answers) {
     CHECK(record.name == query->question.name);
-    const auto address = IpAddress::from_wire(
+    const auto address = names::IpAddress::from_wire(
         {reinterpret_cast<const std::uint8_t*>(record.data.data()), record.data.size()});
-    if (record.type == kDnsA && outcome.name)
+    if (record.type == names::kDnsA && outcome.name)
       CHECK(address && addresses.find(*address) == outcome.name);
   }
 }
@@ -50,12 +50,12 @@ void check_name(std::string_view name) {
 }
 
 void check_response(std::string_view bytes) {
-  const auto response = parse_dns_response(bytes);
+  const auto response = names::parse_dns_response(bytes);
   if (!response) return;
   check_name(response->question.name);
-  for (const DnsRecord& record : response->answers) {
+  for (const names::DnsRecord& record : response->answers) {
     check_name(record.name);
-    if (record.type == kDnsCname) check_name(record.data);
+    if (record.type == names::kDnsCname) check_name(record.data);
   }
 }
 

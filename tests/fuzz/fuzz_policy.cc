@@ -21,7 +21,7 @@ void check_host(std::string_view text, const Policy* policy, std::string_view ta
   CHECK(to_text(parse_destination(canonical).value()) == canonical);
   if (policy == nullptr) return;
   for (const char* closed : {"169.254.169.254", "::ffff:169.254.169.254", "0.0.0.0", "198.18.0.1"})
-    CHECK(!policy->judge_address(*host, 443, IpAddress::parse(closed).value()).allowed());
+    CHECK(!policy->judge_address(*host, 443, names::IpAddress::parse(closed).value()).allowed());
   const auto connect = policy->judge_connect(*host, 443);
   const auto request = policy->judge_request(*host, 443, "GET", target);
   CHECK(connect.allowed() || !request.allowed());

@@ -3,13 +3,13 @@
 #include <string>
 #include <variant>
 
-#include "pons/egress/host_name.h"
-#include "pons/egress/ip_address.h"
+#include "pons/names/host_name.h"
+#include "pons/names/ip_address.h"
 
 namespace pons::egress {
 
 // Where a sandbox wants to go: a name, or an address that it wrote down itself.
-using Destination = std::variant<HostName, IpAddress>;
+using Destination = std::variant<names::HostName, names::IpAddress>;
 
 std::string to_text(const Destination& destination);
 

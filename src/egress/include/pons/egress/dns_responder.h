@@ -5,17 +5,17 @@
 #include <string_view>
 
 #include "pons/base/clock.h"
-#include "pons/egress/dns_message.h"
 #include "pons/egress/policy.h"
 #include "pons/egress/synthetic_addresses.h"
+#include "pons/names/dns_message.h"
 
 namespace pons::egress {
 
 struct DnsOutcome {
   std::string reply;  // empty: no reply is due. At most 512 bytes, so it is never truncated
-  DnsCode code = DnsCode::kNoError;
+  names::DnsCode code = names::DnsCode::kNoError;
   // For the audit, when a name was judged.
-  std::optional<HostName> name;
+  std::optional<names::HostName> name;
   Decision decision;
 };
 

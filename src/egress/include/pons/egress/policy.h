@@ -80,12 +80,12 @@ class Policy {
   bool uses_secret(std::string_view project, std::string_view name) const;
 
   // For DNS.
-  Decision judge_name(const HostName& name) const;
+  Decision judge_name(const names::HostName& name) const;
   // Before anything is resolved or dialled.
   Decision judge_connect(const Destination& destination, std::uint16_t port) const;
   // For each address that the destination resolved to.
   Decision judge_address(const Destination& destination, std::uint16_t port,
-                         const IpAddress& address) const;
+                         const names::IpAddress& address) const;
   // `target` may carry a query.
   Decision judge_request(const Destination& destination, std::uint16_t port,
                          std::string_view method, std::string_view target) const;
@@ -119,7 +119,7 @@ class Policy {
 };
 
 // gateway.pons.internal and tools.pons.internal: always there, in every mode.
-bool is_built_in(const HostName& name);
+bool is_built_in(const names::HostName& name);
 // tools.pons.internal: what is asked of it is asked of egress itself.
 bool is_answered_here(const Destination& destination);
 

@@ -9,10 +9,10 @@
 
 #include "pons/base/clock.h"
 #include "pons/base/result.h"
-#include "pons/egress/host_name.h"
-#include "pons/egress/ip_address.h"
 #include "pons/egress/minute_budget.h"
 #include "pons/egress/policy.h"
+#include "pons/names/host_name.h"
+#include "pons/names/ip_address.h"
 
 namespace pons::egress {
 
@@ -38,20 +38,20 @@ class SyntheticAddresses {
   explicit SyntheticAddresses(SyntheticOptions options = {});
 
   struct Addresses {
-    IpAddress v4;
-    IpAddress v6;
+    names::IpAddress v4;
+    names::IpAddress v6;
   };
   // The name's addresses, new ones if need be. An error (kLimit) when too many names are asked for.
   // Also for a name that did not come by DNS: asking here is what keeps made-up names few.
-  Result<Addresses> assign(const HostName& name, Breadth breadth, TimePoint now);
+  Result<Addresses> assign(const names::HostName& name, Breadth breadth, TimePoint now);
 
   // The name that has this address.
-  std::optional<HostName> find(const IpAddress& address) const;
-  static bool is_synthetic(const IpAddress& address);
+  std::optional<names::HostName> find(const names::IpAddress& address) const;
+  static bool is_synthetic(const names::IpAddress& address);
 
   // While a copy of it lives, the name keeps its addresses. Nothing for a name that has none.
   using Hold = std::shared_ptr<const void>;
-  Hold hold(const HostName& name, TimePoint now);
+  Hold hold(const names::HostName& name, TimePoint now);
 
   std::size_t size() const { return entries_.size(); }
   // True when it has a name of which that is true.
@@ -62,20 +62,20 @@ class SyntheticAddresses {
 
  private:
   struct Entry {
-    HostName name;
+    names::HostName name;
     std::uint32_t index;
     TimePoint last_use;
     std::shared_ptr<char> in_use;
   };
   using Entries = std::list<Entry>;
-  Result<void> admit(const HostName& name, Breadth breadth, TimePoint now);
+  Result<void> admit(const names::HostName& name, Breadth breadth, TimePoint now);
   bool recycle_one(TimePoint now);
   std::uint32_t next_free_index();
   void touch(Entries::iterator entry, TimePoint now);
 
   SyntheticOptions options_;
   Entries entries_;  // least recently used first
-  std::unordered_map<HostName, Entries::iterator> by_name_;
+  std::unordered_map<names::HostName, Entries::iterator> by_name_;
   std::unordered_map<std::uint32_t, Entries::iterator> by_index_;
   std::uint32_t last_index_ = 0;
   MinuteBudget wildcard_budget_;

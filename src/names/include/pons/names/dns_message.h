@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "pons/base/result.h"
-#include "pons/egress/host_name.h"
+#include "pons/names/host_name.h"
 
-namespace pons::egress {
+namespace pons::names {
 
 // Types and classes stay numbers on the way in: anything may be asked for.
 inline constexpr std::uint16_t kDnsA = 1;
@@ -88,4 +88,4 @@ struct DnsResponse {
 // What an upstream server sent. Only the answer section is read.
 Result<DnsResponse> parse_dns_response(std::string_view bytes);
 
-}  // namespace pons::egress
+}  // namespace pons::names

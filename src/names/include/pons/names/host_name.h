@@ -7,7 +7,7 @@
 
 #include "pons/base/result.h"
 
-namespace pons::egress {
+namespace pons::names {
 
 // The one canonical form of a DNS name: lower case, no trailing dot, A-labels only, never something
 // that any program could read as an address. Whatever names a host (DNS, SNI, Host, a rule) becomes
@@ -34,11 +34,11 @@ class HostName {
   std::string text_;
 };
 
-}  // namespace pons::egress
+}  // namespace pons::names
 
 template <>
-struct std::hash<pons::egress::HostName> {
-  std::size_t operator()(const pons::egress::HostName& name) const noexcept {
+struct std::hash<pons::names::HostName> {
+  std::size_t operator()(const pons::names::HostName& name) const noexcept {
     return std::hash<std::string>{}(name.text());
   }
 };

@@ -1,4 +1,4 @@
-#include "pons/egress/resolver.h"
+#include "pons/names/resolver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "pons/linux/tcp.h"
 
-namespace pons::egress {
+namespace pons::names {
 namespace {
 
 using ::testing::ElementsAre;
@@ -327,27 +327,6 @@ TEST_F(NameServerTest, WhatIsKeptIsBounded) {
   EXPECT_LE(resolver.cached(), 1024U);
 }
 
-TEST(PickAddressesTest, OneForbiddenAddressRefusesTheName) {
-  const PackageHosts packages;
-  const auto policy = Policy::compile(R"({"mode":"public"})", 1, packages).value();
-  const auto pick = [&](std::initializer_list<const char*> addresses) {
-    ResolvedHost host;
-    for (const char* text : addresses) host.addresses.push_back(*IpAddress::parse(text));
-    return pick_addresses(host, *policy, name("rebind.example"), 443);
-  };
-  EXPECT_THAT(texts(pick({"93.184.216.34", "1.1.1.1"}).to_try),
-              ElementsAre("93.184.216.34", "1.1.1.1"));
-  for (const char* forbidden :
-       {"10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "::ffff:10.0.0.1", "64:ff9b::7f00:1",
-        "0.0.0.0", "198.18.0.1", "fd00:ec2::254"}) {
-    const AddressChoice choice = pick({"93.184.216.34", forbidden});
-    EXPECT_EQ(choice.decision.reason, Reason::kAddressNotAllowed) << forbidden;
-    EXPECT_EQ(choice.refused.value().to_text(), forbidden);
-    EXPECT_TRUE(choice.to_try.empty());
-  }
-  EXPECT_FALSE(pick({}).decision.allowed());
-}
-
 TEST(ResolverSettingsTest, TheMachinesFilesAreRead) {
   const auto settings = parse_resolver_settings(
       "# note\nnameserver 10.0.0.53\nnameserver fe80::1%eth0\nnameserver ::1 ; x\nsearch corp\n"
@@ -375,4 +354,4 @@ TEST(ResolverSettingsTest, WithoutFilesTheLocalServerIsAsked) {
 }
 
 }  // namespace
-}  // namespace pons::egress
+}  // namespace pons::names

@@ -13,7 +13,7 @@
 struct sockaddr;          // NOLINT(readability-identifier-naming): the kernel's
 struct sockaddr_storage;  // NOLINT(readability-identifier-naming): the kernel's
 
-namespace pons::egress {
+namespace pons::names {
 
 // An IPv4 or IPv6 address. No zone: an address that needs one is link-local.
 class IpAddress {
@@ -84,4 +84,4 @@ AddressClass classify(const IpAddress& address);
 // Whether a rule that names the range may open such an address.
 bool can_be_opened(AddressClass address_class);
 
-}  // namespace pons::egress
+}  // namespace pons::names

@@ -1,4 +1,4 @@
-#include "pons/egress/resolver_settings.h"
+#include "pons/names/resolver_settings.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,7 +6,7 @@
 #include "pons/base/text.h"
 #include "pons/linux/fd.h"
 
-namespace pons::egress {
+namespace pons::names {
 namespace {
 
 constexpr std::size_t kNameserversMax = 3;
@@ -84,4 +84,4 @@ ResolverSettings read_resolver_settings(const std::string& root) {
   return parse_resolver_settings(read_if_there(etc / "resolv.conf"), read_if_there(etc / "hosts"));
 }
 
-}  // namespace pons::egress
+}  // namespace pons::names

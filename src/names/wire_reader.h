@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace pons::egress {
+namespace pons::names {
 
 // Reads numbers in network order. Past the end it gives zeros and remembers: ask `failed` once.
 class WireReader {
@@ -40,4 +40,4 @@ class WireReader {
   bool failed_ = false;
 };
 
-}  // namespace pons::egress
+}  // namespace pons::names

@@ -1,10 +1,10 @@
-#include "pons/egress/ip_address.h"
+#include "pons/names/ip_address.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-namespace pons::egress {
+namespace pons::names {
 namespace {
 
 using std::string_literals::operator""s;
@@ -98,4 +98,4 @@ TEST(CidrRangeTest, RangesSeeThroughWrappings) {
 }
 
 }  // namespace
-}  // namespace pons::egress
+}  // namespace pons::names

@@ -1,10 +1,10 @@
-#include "pons/egress/host_name.h"
+#include "pons/names/host_name.h"
 
 #include <gtest/gtest.h>
 
 #include <unordered_set>
 
-namespace pons::egress {
+namespace pons::names {
 namespace {
 
 using std::string_literals::operator""s;
@@ -82,4 +82,4 @@ TEST(HostNameTest, NamesAreKeys) {
 }
 
 }  // namespace
-}  // namespace pons::egress
+}  // namespace pons::names

@@ -1,4 +1,4 @@
-#include "pons/egress/dns_message.h"
+#include "pons/names/dns_message.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include "pons/base/text.h"
 #include "wire_reader.h"
 
-namespace pons::egress {
+namespace pons::names {
 namespace {
 
 constexpr std::size_t kHeaderBytes = 12;
@@ -255,4 +255,4 @@ Result<DnsResponse> parse_dns_response(std::string_view bytes) {
   return response;
 }
 
-}  // namespace pons::egress
+}  // namespace pons::names

@@ -1,4 +1,4 @@
-#include "pons/egress/resolver.h"
+#include "pons/names/resolver.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 #include "dns_client.h"
 
-namespace pons::egress {
+namespace pons::names {
 namespace {
 
 constexpr const char* kStep = "resolve host name";
@@ -181,4 +181,4 @@ void Resolver::remember(const HostName& name, const ResolvedHost& host, std::uin
       name, Cached{.host = host, .expires_at = loop_.now() + std::chrono::seconds(ttl_seconds)});
 }
 
-}  // namespace pons::egress
+}  // namespace pons::names

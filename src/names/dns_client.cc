@@ -8,7 +8,7 @@
 #include "pons/http/client.h"
 #include "pons/linux/fd.h"
 
-namespace pons::egress {
+namespace pons::names {
 namespace {
 
 using linux::UniqueFd;
@@ -113,4 +113,4 @@ Task<Result<DnsResponse>> ask_nameserver(linux::Loop& loop, Nameserver server, H
   co_return co_await ask_by_stream(loop, server, query, asked, deadline);
 }
 
-}  // namespace pons::egress
+}  // namespace pons::names

@@ -8,31 +8,19 @@
 
 #include "pons/base/result.h"
 #include "pons/base/task.h"
-#include "pons/egress/dns_message.h"
-#include "pons/egress/ip_address.h"
-#include "pons/egress/policy.h"
-#include "pons/egress/resolver_settings.h"
 #include "pons/linux/loop.h"
+#include "pons/names/dns_message.h"
+#include "pons/names/ip_address.h"
+#include "pons/names/resolver_settings.h"
 
-namespace pons::egress {
+namespace pons::names {
 
 struct ResolvedHost {
   std::vector<IpAddress> addresses;  // at least one; nothing is known about where they lead
   std::vector<std::string> aliases;  // the names it was followed through, for the audit
 };
 
-struct AddressChoice {
-  Decision decision;
-  std::vector<IpAddress> to_try;     // in order; none when refused
-  std::optional<IpAddress> refused;  // the address that the decision is about
-};
-
-// Judges every address, also those that would not be tried: one that the policy does not allow
-// refuses the name, because who answers with it may answer with it alone next time.
-AddressChoice pick_addresses(const ResolvedHost& host, const Policy& policy,
-                             const Destination& destination, std::uint16_t port);
-
-// Resolves names for egress itself, once a policy has allowed them. Must outlive those who wait.
+// Resolves names of hosts that may be asked for. Must outlive those who wait.
 class Resolver {
  public:
   Resolver(linux::Loop& loop, ResolverSettings settings);
@@ -68,4 +56,4 @@ class Resolver {
   linux::TaskGroup lookups_;  // last: its tasks use all of the above
 };
 
-}  // namespace pons::egress
+}  // namespace pons::names

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "pons/base/clock.h"
-#include "pons/egress/host_name.h"
-#include "pons/egress/ip_address.h"
+#include "pons/names/host_name.h"
+#include "pons/names/ip_address.h"
 
-namespace pons::egress {
+namespace pons::names {
 
 struct Nameserver {
   IpAddress address;
@@ -31,4 +31,4 @@ struct ResolverSettings {
 ResolverSettings read_resolver_settings(const std::string& root = "/");
 ResolverSettings parse_resolver_settings(std::string_view resolv_conf, std::string_view hosts);
 
-}  // namespace pons::egress
+}  // namespace pons::names

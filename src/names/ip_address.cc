@@ -1,4 +1,4 @@
-#include "pons/egress/ip_address.h"
+#include "pons/names/ip_address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 #include "pons/base/check.h"
 #include "pons/base/text.h"
 
-namespace pons::egress {
+namespace pons::names {
 
 std::optional<IpAddress> IpAddress::parse(std::string_view text) {
   // inet_pton reads exactly the two strict forms, but ends at a NUL.
@@ -141,4 +141,4 @@ std::string CidrRange::to_text() const {
   return fmt::format("{}/{}", base_.to_text(), prefix_bits_);
 }
 
-}  // namespace pons::egress
+}  // namespace pons::names

@@ -1,9 +1,9 @@
 #include <vector>
 
 #include "pons/base/check.h"
-#include "pons/egress/ip_address.h"
+#include "pons/names/ip_address.h"
 
-namespace pons::egress {
+namespace pons::names {
 namespace {
 
 struct ClassedRange {
@@ -109,4 +109,4 @@ bool can_be_opened(AddressClass address_class) {
          address_class == AddressClass::kLoopback || address_class == AddressClass::kLinkLocal;
 }
 
-}  // namespace pons::egress
+}  // namespace pons::names

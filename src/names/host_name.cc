@@ -1,10 +1,10 @@
-#include "pons/egress/host_name.h"
+#include "pons/names/host_name.h"
 
 #include <algorithm>
 
 #include "pons/base/text.h"
 
-namespace pons::egress {
+namespace pons::names {
 namespace {
 
 constexpr std::size_t kNameBytesMax = 253;
@@ -75,4 +75,4 @@ bool HostName::is_below(std::string_view suffix) const {
          text_[text_.size() - suffix.size() - 1] == '.';
 }
 
-}  // namespace pons::egress
+}  // namespace pons::names

@@ -1,8 +1,8 @@
-#include "pons/egress/dns_message.h"
+#include "pons/names/dns_message.h"
 
 #include <gtest/gtest.h>
 
-namespace pons::egress {
+namespace pons::names {
 namespace {
 
 using std::string_literals::operator""s;
@@ -119,4 +119,4 @@ TEST(DnsFrameTest, TheSizeStandsInFront) {
 }
 
 }  // namespace
-}  // namespace pons::egress
+}  // namespace pons::names
