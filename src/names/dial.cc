@@ -35,7 +35,7 @@ std::vector<IpAddress> in_dialling_order(const std::vector<IpAddress>& addresses
 }
 
 Task<Result<linux::UniqueFd>> dial(linux::Loop& loop, IpAddress address, std::uint16_t port,
-                                           TimePoint deadline) {
+                                   TimePoint deadline) {
   linux::UniqueFd socket(::socket(address.is_v4() ? AF_INET : AF_INET6,
                                   SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) co_return os_error("dial");

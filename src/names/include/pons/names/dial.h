@@ -11,8 +11,8 @@
 
 namespace pons::names {
 
-// The families take turns, so that a broken one costs one attempt; IPv6 is left out where the kernel
-// knows no way to it and there is another.
+// The families take turns, so that a broken one costs one attempt; IPv6 is left out where the
+// kernel knows no way to it and there is another.
 std::vector<IpAddress> in_dialling_order(const std::vector<IpAddress>& addresses,
                                          std::uint16_t port);
 

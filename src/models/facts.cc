@@ -1,0 +1,251 @@
+#include "pons/models/facts.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <vector>
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "json_node.h"
+#include "json_writer.h"
+#include "pons/base/text.h"
+
+namespace pons::models {
+
+namespace {
+
+Error refuse(std::string message) {
+  return make_error(ErrorCode::kInvalid, "read request", std::move(message));
+}
+
+constexpr std::array<std::string_view, 9> kKnown = {
+    "model",      "stream",           "max_tokens",       "max_completion_tokens",
+    "max_output_tokens", "stream_options", "prompt_cache_key", "previous_response_id", "tools"};
+
+// The fields of an object, found by the places where simdjson sees a value or a bracket begin. What
+// stands in the fields' own values is not looked at: whoever answers the request reads it.
+class FieldWalk {
+ public:
+  explicit FieldWalk(std::string_view text) : text_(text) {}
+
+  // visit(std::string_view key, std::string_view value) -> Result<void>: both as they are written.
+  template <class Visit>
+  Result<void> run(Visit visit) {
+    TRY_VOID(index());
+    if (next() != '{') return refuse("the body must be a JSON object");
+    if (peek() == '}') {
+      next();
+      return finish();
+    }
+    do {
+      if (peek() != '"') return broken();
+      const std::size_t key = place();
+      next();
+      if (next() != ':' || at_end()) return broken();
+      const std::size_t begin = place();
+      TRY_VOID(skip_value());
+      const std::size_t end = at_end() ? text_.size() : place();
+      TRY_VOID(visit(string_from(key), trim(text_.substr(begin, end - begin))));
+      if (peek() == '}') {
+        next();
+        return finish();
+      }
+    } while (next() == ',');
+    return broken();
+  }
+
+  // The JSON string that begins there, quotes and all.
+  std::string_view string_from(std::size_t begin) const {
+    std::size_t end = begin + 1;
+    while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
+    return text_.substr(begin, end + 1 - begin);
+  }
+
+ private:
+  Result<void> index() {
+    // Kept from one request to the next: its memory is as large as the largest of them.
+    thread_local simdjson::dom::parser parser;
+    if (parser.capacity() < text_.size() || !parser.implementation)
+      if (const auto failed = parser.allocate(text_.size()))
+        return refuse(simdjson::error_message(failed));
+    if (const auto failed = parser.implementation->stage1(
+            reinterpret_cast<const std::uint8_t*>(text_.data()), text_.size(),
+            simdjson::stage1_mode::regular))
+      return refuse(fmt::format("the body is not JSON: {}", simdjson::error_message(failed)));
+    places_ = {parser.implementation->structural_indexes.get(),
+               parser.implementation->n_structural_indexes};
+    return {};
+  }
+
+  bool at_end() const { return at_ >= places_.size(); }
+  std::size_t place() const { return places_[at_]; }
+  char peek() const { return at_end() ? '\0' : text_[place()]; }
+  char next() { return at_end() ? '\0' : text_[places_[at_++]]; }
+  Result<void> finish() const {
+    if (!at_end()) return refuse("there is text behind the JSON object");
+    return {};
+  }
+  static Error broken() { return refuse("the body is not JSON: it ends or breaks off in an object"); }
+
+  Result<void> skip_value() {
+    std::size_t depth = 0;
+    do {
+      switch (next()) {
+        case '\0':
+          return broken();
+        case '{':
+        case '[':
+          ++depth;
+          break;
+        case '}':
+        case ']':
+          if (depth == 0) return broken();
+          --depth;
+          break;
+        default:
+          break;
+      }
+    } while (depth > 0);
+    return {};
+  }
+
+  std::string_view text_;
+  std::span<const std::uint32_t> places_;
+  std::size_t at_ = 0;
+};
+
+bool is_null(std::string_view value) { return value == "null"; }
+
+// A JSON string's text. Most have no escapes.
+Result<std::string> unquoted(std::string_view value, std::string_view key) {
+  if (is_null(value)) return std::string();
+  if (!value.starts_with('"')) return refuse(fmt::format("{}: must be a string", key));
+  if (value.size() >= 2 && value.find('\\') == std::string_view::npos)
+    return std::string(value.substr(1, value.size() - 2));
+  JsonDocument document;
+  const auto parsed = document.parse(value);
+  if (!parsed || !parsed->is_string()) return refuse(fmt::format("{}: must be a string", key));
+  return std::string(*parsed->as_string());
+}
+
+Result<bool> truth_of(std::string_view value, std::string_view key) {
+  if (value == "true") return true;
+  if (value == "false" || is_null(value)) return false;
+  return refuse(fmt::format("{}: must be true or false", key));
+}
+
+Result<std::optional<std::int64_t>> tokens_of(std::string_view value, std::string_view key) {
+  if (is_null(value)) return std::optional<std::int64_t>();
+  constexpr double kTokensMax = 1e9;
+  JsonDocument document;
+  const auto parsed = document.parse(value);
+  const auto number = parsed ? parsed->as_number() : Result<double>(Error{});
+  if (!number || *number < 0 || *number > kTokensMax)
+    return refuse(fmt::format("{}: must be a number of tokens", key));
+  return std::optional(static_cast<std::int64_t>(*number));
+}
+
+class FactsReader {
+ public:
+  FactsReader(Protocol protocol, std::string_view body) : protocol_(protocol), body_(body) {}
+
+  Result<void> take(std::string_view quoted_key, std::string_view value) {
+    // A longer one is none of ours, however it is written.
+    constexpr std::size_t kLongest = 6 * 32;
+    if (quoted_key.size() > kLongest) return {};
+    const std::string key = TRY(unquoted(quoted_key, "a name"));
+    const auto* const known = std::ranges::find(kKnown, key);
+    if (known == kKnown.end()) return {};
+    bool& seen = seen_[static_cast<std::size_t>(known - kKnown.begin())];
+    if (seen) return refuse(fmt::format("\"{}\" is there twice", key));
+    seen = true;
+    return take_known(key, value);
+  }
+
+  RequestFacts facts;
+
+ private:
+  Result<void> take_known(std::string_view key, std::string_view value) {
+    if (key == "model") {
+      facts.model = TRY(unquoted(value, key));
+      facts.model_span = span_of(value);
+    } else if (key == "stream") {
+      facts.stream = TRY(truth_of(value, key));
+    } else if (key == "prompt_cache_key") {
+      facts.cache_key = TRY(unquoted(value, key));
+    } else if (key == "previous_response_id") {
+      facts.previous_response_id = TRY(unquoted(value, key));
+    } else if (key == "tools") {
+      facts.has_tools = !is_null(value);
+    } else if (key == "stream_options") {
+      return take_stream_options(value);
+    } else if (auto tokens = TRY(tokens_of(value, key))) {
+      facts.output_tokens_max = std::max(tokens, facts.output_tokens_max);
+    }
+    return {};
+  }
+
+  Result<void> take_stream_options(std::string_view value) {
+    if (protocol_ != Protocol::kChat || is_null(value)) return {};
+    JsonDocument document;
+    const JsonNode options = TRY(document.parse(value));
+    if (!options.is_object()) return refuse("stream_options: must be an object");
+    facts.stream_options = span_of(value);
+    facts.wants_usage = TRY(options.bool_at("include_usage")).value_or(false);
+    return {};
+  }
+
+  RequestFacts::Span span_of(std::string_view part) const {
+    const auto begin = static_cast<std::size_t>(part.data() - body_.data());
+    return {.begin = begin, .end = begin + part.size()};
+  }
+
+  Protocol protocol_;
+  std::string_view body_;
+  std::array<bool, kKnown.size()> seen_{};
+};
+
+}  // namespace
+
+Result<RequestFacts> read_facts(Protocol protocol, std::string& body) {
+  body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
+  FactsReader reader(protocol, body);
+  TRY_VOID(FieldWalk(body).run(
+      [&](std::string_view key, std::string_view value) { return reader.take(key, value); }));
+  if (reader.facts.model.empty()) return refuse("\"model\" is missing");
+  return std::move(reader.facts);
+}
+
+void rename_model(Protocol protocol, std::string& body, const RequestFacts& facts,
+                  std::string_view model) {
+  std::string quoted;
+  JsonWriter(quoted).string(model);
+  struct Change {
+    RequestFacts::Span span;
+    std::string text;
+  };
+  std::vector<Change> changes = {{.span = facts.model_span, .text = std::move(quoted)}};
+  if (protocol == Protocol::kChat && facts.stream && !facts.wants_usage) {
+    constexpr std::string_view kWithUsage = R"({"include_usage":true})";
+    if (facts.stream_options) {
+      changes.push_back({.span = *facts.stream_options, .text = std::string(kWithUsage)});
+    } else {
+      const std::size_t behind = facts.model_span.end;
+      changes.front().text += fmt::format(",\"stream_options\":{}", kWithUsage);
+      changes.front().span.end = behind;
+    }
+  }
+  // From the back, so that places in front stay where they are.
+  std::ranges::sort(changes, std::greater{}, [](const Change& c) { return c.span.begin; });
+  for (const Change& change : changes)
+    body.replace(change.span.begin, change.span.end - change.span.begin, change.text);
+}
+
+std::int64_t estimate_tokens(std::size_t bytes) {
+  constexpr std::size_t kBytesPerToken = 3;
+  return static_cast<std::int64_t>(bytes / kBytesPerToken) + 16;
+}
+
+}  // namespace pons::models
