@@ -3,8 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "help.h"
-#include "terminal.h"
 
 namespace pons::cli {
 
@@ -16,18 +14,12 @@ std::string_view explain_outcome(std::string_view certificate) {
   return "There is nothing to reload: tls.certificate is not set.";
 }
 
-int run_reload(const Common& common) {
-  const auto loaded = load_config(common);
-  if (!loaded) return 1;
-  const auto answer = ask(loaded->config.state_dir, "supervisor", "POST", "/reload");
-  if (!answer) {
-    print_error(answer.error().message);
-    return 1;
-  }
+Result<int> run_reload(const std::string& state_dir, const Common& common) {
+  const Json answer = TRY(ask(state_dir, "supervisor", "POST", "/reload"));
   if (common.json) {
-    fmt::print("{}\n", dump_json(*answer));
+    fmt::print("{}\n", dump_json(answer));
   } else {
-    fmt::print("{}\n", explain_outcome(answer->value("certificate", "")));
+    fmt::print("{}\n", explain_outcome(answer.value("certificate", "")));
   }
   return 0;
 }
@@ -35,20 +27,18 @@ int run_reload(const Common& common) {
 }  // namespace
 
 void add_reload(CLI::App& app, Common& common, int& exit_code) {
-  CLI::App* reload = app.add_subcommand("reload", "Read the TLS certificate again");
-  explain(
-      *reload,
+  CLI::App* reload = add_state_command(
+      app, common, exit_code, "reload", "Read the TLS certificate again",
       "Reads tls.certificate and tls.key of the running Pons again. New connections get the new "
       "certificate, open ones\n"
       "go on. Files that do not fit each other, or cannot be read, change nothing and are an "
       "error. "
       "All other settings\n"
-      "take effect at a start only.");
-  add_config_options(*reload, common);
-  add_json_option(*reload, common);
+      "take effect at a start only.",
+      Prints::kData,
+      [&common](const std::string& state_dir) { return run_reload(state_dir, common); });
   reload->footer(
       "EXIT STATUS\n  0 when what stands in the files is in use, 1 when it cannot be used.");
-  reload->callback([&] { exit_code = run_reload(common); });
 }
 
 }  // namespace pons::cli

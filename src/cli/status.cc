@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "help.h"
 #include "pons/base/text.h"
 #include "terminal.h"
 
@@ -37,35 +36,27 @@ void print_status(const Json& status) {
   print_table(rows);
 }
 
-int run_status(const Common& common) {
-  const auto loaded = load_config(common);
-  if (!loaded) return 1;
-  const auto status = ask(loaded->config.state_dir, "supervisor", "GET", "/status");
-  if (!status) {
-    print_error(status.error().message);
-    return 1;
-  }
+Result<int> run_status(const std::string& state_dir, const Common& common) {
+  const Json status = TRY(ask(state_dir, "supervisor", "GET", "/status"));
   if (common.json) {
-    fmt::print("{}\n", dump_json(*status));
+    fmt::print("{}\n", dump_json(status));
   } else {
-    print_status(*status);
+    print_status(status);
   }
-  return status->value("ready", false) ? 0 : 1;
+  return status.value("ready", false) ? 0 : 1;
 }
 
 }  // namespace
 
 void add_status(CLI::App& app, Common& common, int& exit_code) {
-  CLI::App* status = app.add_subcommand("status", "Show the roles of a running Pons");
-  explain(
-      *status,
+  CLI::App* status = add_state_command(
+      app, common, exit_code, "status", "Show the roles of a running Pons",
       "Shows every role of the Pons that runs on the state directory: its state, process id, how "
       "long it has been in that\n"
-      "state, how often it was restarted, its resident memory, and how its last process ended.");
-  add_config_options(*status, common);
-  add_json_option(*status, common);
+      "state, how often it was restarted, its resident memory, and how its last process ended.",
+      Prints::kData,
+      [&common](const std::string& state_dir) { return run_status(state_dir, common); });
   status->footer("EXIT STATUS\n  0 when all roles are ready, 1 otherwise.");
-  status->callback([&] { exit_code = run_status(common); });
 }
 
 }  // namespace pons::cli

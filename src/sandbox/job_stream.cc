@@ -1,5 +1,6 @@
 #include "job_stream.h"
 
+#include <errno.h>
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -63,6 +64,13 @@ Task<> settle(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, cell::JobState sta
   if (failed && !looks_killed(state)) (void)co_await lacked_memory(fleet, sandbox, 0);
 }
 
+// The sandbox's control group says EAGAIN, which reads as if to try again were all there is to do.
+Error no_process_left() {
+  return make_error(ErrorCode::kLimit, "start job",
+                    "the sandbox has as many processes and threads as its limit \"pids\" allows; "
+                    "end some of them, or create it with a higher limit");
+}
+
 }  // namespace
 
 Error cell_error(const CellClient::Answer& answer, std::string_view job) {
@@ -71,10 +79,12 @@ Error cell_error(const CellClient::Answer& answer, std::string_view job) {
       return make_error(ErrorCode::kNotFound, "find job", fmt::format("there is no \"{}\"", job));
     case cell::Status::kTableFull:
       return make_error(ErrorCode::kLimit, "start job",
-                        fmt::format("{} jobs run in this sandbox already", cell::kJobsMax));
+                        fmt::format("{} jobs run in this sandbox already; end some of them first",
+                                    cell::kJobsMax));
     case cell::Status::kInputClosed:
       return make_error(ErrorCode::kConflict, "write input", "the job reads no more input");
     case cell::Status::kFailed: {
+      if (answer.step == cell::Step::kFork && answer.os_error == EAGAIN) return no_process_left();
       Error error = os_error(name_of(answer.step), {}, answer.os_error);
       // "Not found" is kept for sandboxes, jobs and files that were named.
       if (error.code == ErrorCode::kNotFound) error.code = ErrorCode::kInvalid;

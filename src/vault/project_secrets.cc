@@ -1,27 +1,19 @@
 #include "pons/vault/project_secrets.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "layout.h"
 #include "pons/base/id.h"
 #include "pons/base/json.h"
 #include "pons/base/text.h"
-#include "pons/linux/fd.h"
-#include "pons/vault/sealed.h"
 
 namespace pons::vault {
 
 namespace {
 
 constexpr std::string_view kDirectory = "secrets";
-constexpr std::string_view kTemporaryEnding = ".tmp";
 constexpr std::size_t kNameBytesMax = 128;
 constexpr std::size_t kValueBytesMax = 8 * 1024;
 constexpr std::size_t kMetadataMax = 64;
@@ -110,48 +102,35 @@ bool is_secret_name(std::string_view name) {
          });
 }
 
-ProjectSecrets::ProjectSecrets(std::string directory, Secret key, const Clock& clock)
-    : directory_(std::move(directory)), key_(std::move(key)), clock_(clock) {}
+ProjectSecrets::ProjectSecrets(SealedDirectory files, const Clock& clock)
+    : files_(std::move(files)), clock_(clock) {}
 
 Result<std::unique_ptr<ProjectSecrets>> ProjectSecrets::open(const std::string& state_directory,
                                                              const Secret& key,
                                                              const Clock& clock) {
-  if (!start_sodium())
-    return make_error(ErrorCode::kUnsupported, "open secrets", "there are no random numbers");
-  if (key.size() != kKeyBytes)
-    return make_error(ErrorCode::kInvalid, "open secrets", "their key has 32 bytes");
-  std::string directory = fmt::format("{}/{}", state_directory, kDirectory);
-  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
-    return os_error("create secrets directory", directory);
-  std::unique_ptr<ProjectSecrets> secrets(
-      new ProjectSecrets(std::move(directory), subkey(key, "pons project secrets 1"), clock));
+  auto files =
+      TRY(SealedDirectory::open(state_directory, kDirectory, key, "pons project secrets 1"));
+  std::unique_ptr<ProjectSecrets> secrets(new ProjectSecrets(std::move(files), clock));
   TRY_VOID(secrets->read_files());
   return secrets;
 }
 
 Result<void> ProjectSecrets::read_files() {
-  std::error_code error;
-  std::filesystem::directory_iterator entry(directory_, error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    const std::string file = entry->path().filename().string();
-    // What a process left that was killed between writing and renaming.
-    if (file.ends_with(kTemporaryEnding)) unlink(entry->path().c_str());
-    if (!file.ends_with(kSealedEnding)) continue;
-    const std::string id = file.substr(0, file.size() - kSealedEnding.size());
-    auto secret = [&]() -> Result<ProjectSecret> {
-      const auto sealed = TRY(linux::read_file(entry->path().string(), kSealedBytesMax));
-      const Secret plain = TRY(open_bytes(key_, id, sealed));
-      return decode(id, plain.reveal());
-    }();
+  for (const std::string& id : TRY(files_.names())) {
+    auto secret = read_file(id);
     if (!secret || all_.size() >= kAllSecretsMax) {
-      damaged_.push_back(file);
+      damaged_.push_back(files_.file_of(id));
       continue;
     }
     Place place{secret->project, secret->name};
     all_[std::move(place)] = std::make_shared<const ProjectSecret>(std::move(*secret));
   }
-  if (error) return os_error("read secrets directory", directory_, error.value());
   return {};
+}
+
+Result<ProjectSecret> ProjectSecrets::read_file(const std::string& id) const {
+  const Secret plain = TRY(files_.read(id));
+  return decode(id, plain.reveal());
 }
 
 Result<ProjectSecrets::Found> ProjectSecrets::create(const std::string& project,
@@ -200,9 +179,7 @@ Result<void> ProjectSecrets::remove(const std::string& project, std::string_view
   // In memory first: a value that cannot be deleted on disk is still not used again.
   all_.erase({secret->project, secret->name});
   if (listener_) listener_(secret->project, secret->name);
-  const std::string file = fmt::format("{}/{}{}", directory_, secret->id, kSealedEnding);
-  if (unlink(file.c_str()) != 0 && errno != ENOENT) return os_error("remove secret", file);
-  return linux::sync_directory(directory_);
+  return files_.remove(secret->id);
 }
 
 Result<ProjectSecrets::Found> ProjectSecrets::load(const std::string& project,
@@ -229,8 +206,7 @@ std::vector<ProjectSecrets::Found> ProjectSecrets::list(std::string_view project
 
 Result<ProjectSecrets::Found> ProjectSecrets::keep(ProjectSecret secret) {
   const Secret plain = encode(secret);
-  TRY_VOID(write_durably(directory_, fmt::format("{}{}", secret.id, kSealedEnding),
-                         seal_bytes(key_, secret.id, plain.reveal())));
+  TRY_VOID(files_.write(secret.id, plain.reveal()));
   Place place{secret.project, secret.name};
   auto kept = std::make_shared<const ProjectSecret>(std::move(secret));
   all_[std::move(place)] = kept;

@@ -1,23 +1,14 @@
 #include "pons/vault/vault.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <filesystem>
-
 #include <fmt/format.h>
 
 #include "layout.h"
 #include "pons/base/check.h"
-#include "pons/linux/fd.h"
 #include "pons/vault/sealed.h"
 
 namespace pons::vault {
 
 namespace {
-
-constexpr std::string_view kKeyProof = "this vault opens with this key";
-constexpr std::string_view kTemporaryEnding = ".tmp";
 
 Error not_found(std::string_view name) {
   return make_error(ErrorCode::kNotFound, "find credential",
@@ -32,68 +23,51 @@ bool overlap(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-Vault::Vault(std::string directory, const Secret& key, const Clock& clock)
-    : directory_(std::move(directory)),
-      sealing_key_(subkey(key, "pons vault seal 1")),
-      stub_key_(subkey(key, "pons vault stub 1")),
-      clock_(clock) {}
+Vault::Vault(SealedDirectory files, const Secret& key, const Clock& clock)
+    : files_(std::move(files)), stub_key_(subkey(key, "pons vault stub 1")), clock_(clock) {}
 
 Result<std::unique_ptr<Vault>> Vault::open(const std::string& state_directory, const Secret& key,
                                            const Clock& clock) {
-  if (!start_sodium())
-    return make_error(ErrorCode::kUnsupported, "open vault", "there are no random numbers");
-  if (key.size() != kKeyBytes)
-    return make_error(ErrorCode::kInvalid, "open vault", "its key has 32 bytes");
-  std::string directory = fmt::format("{}/{}", state_directory, kSealedDirectory);
-  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
-    return os_error("create vault directory", directory);
-  std::unique_ptr<Vault> vault(new Vault(std::move(directory), key, clock));
+  auto files =
+      TRY(SealedDirectory::open(state_directory, kSealedDirectory, key, "pons vault seal 1"));
+  std::unique_ptr<Vault> vault(new Vault(std::move(files), key, clock));
   TRY_VOID(vault->read_files());
   TRY_VOID(vault->check_key());
   return vault;
 }
 
 Result<void> Vault::read_files() {
-  std::error_code error;
-  std::filesystem::directory_iterator entry(directory_, error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    const std::string file = entry->path().filename().string();
-    // What a process left that was killed between writing and renaming.
-    if (file.ends_with(kTemporaryEnding)) unlink(entry->path().c_str());
-    if (!file.ends_with(kSealedEnding)) continue;
-    const std::string name = file.substr(0, file.size() - kSealedEnding.size());
+  for (const std::string& name : TRY(files_.names())) {
     if (!is_credential_name(name)) continue;
     if (credentials_.size() + damaged_.size() == kCredentialsMax)
       return make_error(ErrorCode::kLimit, "open vault", "it holds more than 1024 credentials");
-    auto credential = [&]() -> Result<Credential> {
-      const auto sealed = TRY(linux::read_file(file_of(name), kSealedBytesMax));
-      const Secret plain = TRY(open_bytes(sealing_key_, name, sealed));
-      return decode_credential(name, plain.reveal());
-    }();
+    auto credential = read_file(name);
     if (credential)
       credentials_[name] = std::make_shared<const Credential>(std::move(*credential));
     else
       damaged_[name] = {
-          .name = name, .file = file_of(name), .reason = credential.error().describe()};
+          .name = name, .file = files_.file_of(name), .reason = credential.error().describe()};
   }
-  if (error) return os_error("read vault directory", directory_, error.value());
   make_list();
   return {};
+}
+
+Result<Credential> Vault::read_file(const std::string& name) const {
+  const Secret plain = TRY(files_.read(name));
+  return decode_credential(name, plain.reveal());
 }
 
 // One damaged file must not lock all others away, and a wrong key must not begin a second vault in
 // the same directory.
 Result<void> Vault::check_key() {
-  const std::string path = fmt::format("{}/{}", directory_, kKeyProofFile);
-  const auto proof = linux::read_file(path, kSealedBytesMax);
-  if (!proof && proof.error().code != ErrorCode::kNotFound) return proof.error();
-  if (proof && open_bytes(sealing_key_, kKeyProofFile, *proof)) return {};
-  const bool is_new = !proof && damaged_.empty();
+  using KeyProof = SealedDirectory::KeyProof;
+  const KeyProof proof = TRY(files_.examine_key_proof());
+  if (proof == KeyProof::kOpens) return {};
+  const bool is_new = proof == KeyProof::kNone && damaged_.empty();
   if (credentials_.empty() && !is_new)
     return make_error(ErrorCode::kDenied, "open vault",
-                      fmt::format("nothing in {} opens with this key", directory_));
-  return write_durably(directory_, kKeyProofFile,
-                       seal_bytes(sealing_key_, kKeyProofFile, kKeyProof));
+                      fmt::format("nothing in {} opens with this key", files_.path()));
+  return files_.write_key_proof();
 }
 
 Result<void> Vault::set(NewCredential wanted) {
@@ -148,9 +122,7 @@ Result<void> Vault::remove(std::string_view name) {
   std::erase_if(credentials_, [&](const auto& known) { return known.first == name; });
   std::erase_if(damaged_, [&](const auto& known) { return known.first == name; });
   changed();
-  if (unlink(file_of(name).c_str()) != 0 && errno != ENOENT)
-    return os_error("remove sealed file", file_of(name));
-  return linux::sync_directory(directory_);
+  return files_.remove(name);
 }
 
 Result<std::shared_ptr<const Credential>> Vault::load(std::string_view name) const {
@@ -211,18 +183,11 @@ Result<void> Vault::refuse_overlap(std::string_view name, std::string_view value
 Result<void> Vault::keep(Credential credential) {
   const std::string name = credential.name;
   const Secret plain = encode_credential(credential);
-  const std::string sealed = seal_bytes(sealing_key_, name, plain.reveal());
-  if (sealed.size() > kSealedBytesMax)
-    return make_error(ErrorCode::kLimit, "seal credential", "its bindings are too large");
-  TRY_VOID(write_durably(directory_, fmt::format("{}{}", name, kSealedEnding), sealed));
+  TRY_VOID(files_.write(name, plain.reveal()));
   credentials_[name] = std::make_shared<const Credential>(std::move(credential));
   damaged_.erase(name);
   changed();
   return {};
-}
-
-std::string Vault::file_of(std::string_view name) const {
-  return fmt::format("{}/{}{}", directory_, name, kSealedEnding);
 }
 
 std::int64_t Vault::now_unix_ms() const {

@@ -7,7 +7,7 @@ import unittest
 
 from boundary.internet import HOSTS
 from boundary.world import World, enter, random_secret
-from test_e2b import SUITE, node
+from sdk_fixture import SUITE, node
 
 
 def setUpModule():

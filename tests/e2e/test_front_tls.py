@@ -14,7 +14,7 @@ import time
 import test_token
 from e2b_client import Door
 from pons_fixture import PATIENCE_SECONDS, PonsTestCase, read_until_closed, wait_for
-from test_e2b import HERE, SUITE, node
+from sdk_fixture import HERE, SUITE, node
 from warden_client import end_orderly
 
 

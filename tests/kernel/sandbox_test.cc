@@ -1,8 +1,10 @@
 // Sandboxes as the spawner makes them: what is in them, what a switch of the view does to running
 // processes, and what is left when they end.
 
+#include <errno.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +51,30 @@ TEST(SandboxTest, IsAMachineOfItsOwn) {
         return 0;
       }),
       0);
+}
+
+// Which the one who asked is told as a limit: see cell_error.
+TEST(SandboxTest, AtTheLimitOfProcessesStartingFailsAsSuchAndEndingOneMakesRoom) {
+  EXPECT_EQ(in_forked_child([] {
+              SandboxHost host;
+              const auto cell = host.create(kKey);
+              REQUIRE(cell);
+              const auto start = [&](int number) {
+                cell::JobOptions sleeper;
+                sleeper.argv = {"/bin/sleep", "765432"};
+                return cell->start("sleeper" + std::to_string(number), sleeper).header;
+              };
+              int number = 0;
+              cell::ReplyHeader last = start(number);
+              while (last.status == cell::Status::kDone && number < 64) last = start(++number);
+              REQUIRE(number > 32 && last.status == cell::Status::kFailed);
+              REQUIRE(last.step == cell::Step::kFork && last.os_error == EAGAIN);
+              cell->signal("sleeper0", SIGKILL, false);
+              cell->read_to_end("sleeper0");
+              REQUIRE(start(number).status == cell::Status::kDone);
+              return 0;
+            }),
+            0);
 }
 
 // ---- what a switch of the view does

@@ -12,6 +12,7 @@
 #include "pons/base/clock.h"
 #include "pons/base/result.h"
 #include "pons/base/secret.h"
+#include "pons/vault/sealed_directory.h"
 
 namespace pons::vault {
 
@@ -61,14 +62,14 @@ class ProjectSecrets {
   const std::vector<std::string>& damaged() const { return damaged_; }
 
  private:
-  ProjectSecrets(std::string directory, Secret key, const Clock& clock);
+  ProjectSecrets(SealedDirectory files, const Clock& clock);
   Result<void> read_files();
+  Result<ProjectSecret> read_file(const std::string& id) const;
   Result<Found> keep(ProjectSecret secret);
   std::int64_t now_unix_ms() const;
 
   using Place = std::pair<std::string, std::string>;  // project, name
-  std::string directory_;
-  Secret key_;
+  SealedDirectory files_;
   const Clock& clock_;
   std::map<Place, Found> all_;
   std::vector<std::string> damaged_;

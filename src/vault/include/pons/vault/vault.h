@@ -12,6 +12,7 @@
 #include "pons/base/result.h"
 #include "pons/base/secret.h"
 #include "pons/vault/credential.h"
+#include "pons/vault/sealed_directory.h"
 
 namespace pons::vault {
 
@@ -73,18 +74,17 @@ class Vault {
   void on_change(std::function<void()> listener) { listener_ = std::move(listener); }
 
  private:
-  Vault(std::string directory, const Secret& key, const Clock& clock);
+  Vault(SealedDirectory files, const Secret& key, const Clock& clock);
   Result<void> read_files();
+  Result<Credential> read_file(const std::string& name) const;
   Result<void> check_key();
   Result<void> refuse_overlap(std::string_view name, std::string_view value) const;
   Result<void> keep(Credential credential);
   void changed();
   void make_list();
-  std::string file_of(std::string_view name) const;
   std::int64_t now_unix_ms() const;
 
-  std::string directory_;
-  Secret sealing_key_;
+  SealedDirectory files_;
   Secret stub_key_;
   const Clock& clock_;
   std::map<std::string, std::shared_ptr<const Credential>, std::less<>> credentials_;
