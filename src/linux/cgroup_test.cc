@@ -61,9 +61,12 @@ TEST_F(FakeCgroupTest, Version2FilesAreWrittenAndRead) {
 
 TEST_F(FakeCgroupTest, Version2ControllersAreEnabledForTheChildren) {
   put("cgroup.subtree_control", "");
-  const auto hierarchy = CgroupHierarchy::from_mounts(2, {{root_, {"io", "pids"}}});
+  const auto hierarchy = CgroupHierarchy::from_mounts(2, {{root_, {"cpuset", "pids"}}});
   EXPECT_TRUE(hierarchy.create("g", {}));
   EXPECT_EQ(get("cgroup.subtree_control"), "+pids");
+  put("cgroup.subtree_control", "pids");
+  EXPECT_TRUE(CgroupHierarchy::from_mounts(2, {{root_, {"io", "pids"}}}).create("g", {}));
+  EXPECT_EQ(get("cgroup.subtree_control").substr(0, 3), "+io");
 }
 
 std::string mount_line(const std::string& directory, const char* type, const char* options,
