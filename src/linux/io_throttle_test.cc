@@ -1,34 +1,18 @@
 #include "pons/linux/io_throttle.h"
 
-#include <gtest/gtest.h>
 #include <sys/sysmacros.h>
 
-#include <filesystem>
+#include "fake_cgroups.h"
 
 namespace pons::linux {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kFilesV1[] = {
     "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device",
     "blkio.throttle.read_iops_device", "blkio.throttle.write_iops_device"};
 
-// A directory tree that stands for a hierarchy.
-class IoThrottleTest : public ::testing::Test {
+class IoThrottleTest : public FakeCgroupTest {
  protected:
-  IoThrottleTest() {
-    char name[] = "/tmp/pons-io-XXXXXX";
-    root_ = mkdtemp(name);
-  }
-  ~IoThrottleTest() override { fs::remove_all(root_); }
-
-  void put(const std::string& file, const std::string& text) {
-    fs::create_directories(fs::path(root_ + "/" + file).parent_path());
-    ASSERT_TRUE(write_file_atomically(root_ + "/" + file, text, 0600));
-  }
-  std::string get(const std::string& file) { return read_file(root_ + "/" + file).value_or("-"); }
-
   void put_block_group(const std::string& directory) {
     for (const char* file : kFilesV1) put(directory + "/" + file, "");
   }
@@ -41,7 +25,6 @@ class IoThrottleTest : public ::testing::Test {
     return CgroupHierarchy::detect_from(line("memory") + line("blkio"),
                                         "4:memory:/\n7:blkio:" + own + "\n");
   }
-  std::string root_;
 };
 
 TEST_F(IoThrottleTest, Version2LimitsTheGroupAndLiftsWhatIsZero) {
