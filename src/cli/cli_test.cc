@@ -121,6 +121,24 @@ TEST(SandboxOptionsTest, SizesAndTimesAreReadExactlyOrNotAtAll) {
     EXPECT_FALSE(parse_duration(wrong)) << wrong;
 }
 
+TEST(SandboxOptionsTest, LimitsOnIoGoWithADiskOnly) {
+  sandbox::CreateRequest request;
+  SandboxOptions options{.io_read = "8M", .io_write = "4M"};
+  options.io_read_operations = 200;
+  options.io_write_operations = 100;
+  const auto refused = apply(options, request);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("--disk"), std::string::npos);
+  options.disk = "1G";
+  ASSERT_TRUE(apply(options, request));
+  EXPECT_EQ(request.limits.io_read_bytes_per_second, 8U << 20);
+  EXPECT_EQ(request.limits.io_write_bytes_per_second, 4U << 20);
+  EXPECT_EQ(request.limits.io_read_operations_per_second, 200U);
+  EXPECT_EQ(request.limits.io_write_operations_per_second, 100U);
+  options.io_write = "fast";
+  EXPECT_NE(apply(options, request).error().message.find("--io-write fast"), std::string::npos);
+}
+
 TEST(SandboxOptionsTest, OnlyNamesRightBelowADirectoryAreEntriesOfIt) {
   EXPECT_EQ(entry_name("/d", "/d/a").value(), "a");
   EXPECT_EQ(entry_name("/", "/a").value(), "a");

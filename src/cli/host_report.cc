@@ -51,8 +51,11 @@ void judge_sandboxes(const linux::HostFeatures& host, std::vector<HostFinding>& 
       root ? "sandboxes cannot be forked; needs Linux 6.3"
            : "not for users; sandboxes do without, because all their files are yours");
   add("loop devices", host.loop_devices, yes_no(host.loop_devices),
-      "no sandbox with its files on disk unless the file system has project quotas; files in "
-      "memory work");
+      "no sandbox with its files on disk; files in memory work");
+  const bool io_limits = host.io_limits_missing.empty();
+  add("sandbox io limits", io_limits, yes_no(io_limits),
+      fmt::format("a sandbox that asks for limits on the speed of its disk is refused: {}",
+                  host.io_limits_missing));
   add("nested user namespaces", host.nested_user_namespaces, yes_no(host.nested_user_namespaces),
       "programs that make sandboxes themselves do not work inside");
 }

@@ -121,6 +121,17 @@ void add_sandbox_options(CLI::App& app, SandboxOptions& options) {
   app.add_option("--disk", options.disk,
                  "Keep what it writes on disk, at most so much (default: in memory)")
       ->type_name("SIZE");
+  app.add_option("--io-read", options.io_read, "Bytes per second read from that disk, at most")
+      ->type_name("SIZE");
+  app.add_option("--io-write", options.io_write, "Bytes per second written to it, at most")
+      ->type_name("SIZE");
+  app.add_option("--iops-read", options.io_read_operations,
+                 "Reads of that disk per second, at most")
+      ->type_name("COUNT")
+      ->check(CLI::Range(1U, 1'000'000'000U));
+  app.add_option("--iops-write", options.io_write_operations, "Writes to it per second, at most")
+      ->type_name("COUNT")
+      ->check(CLI::Range(1U, 1'000'000'000U));
   app.add_option("--idle", options.idle, "End it when nobody used it for so long")
       ->type_name("DURATION");
   app.add_option("--lifetime", options.lifetime, "End it after so long")->type_name("DURATION");
@@ -141,10 +152,20 @@ Result<void> apply(const SandboxOptions& options, sandbox::CreateRequest& reques
   TRY_VOID(set_size("--memory", options.memory, limits.memory_bytes));
   TRY_VOID(set_size("--swap", options.swap, limits.swap_bytes));
   TRY_VOID(set_size("--disk", options.disk, limits.disk_bytes));
+  TRY_VOID(set_size("--io-read", options.io_read, limits.io_read_bytes_per_second));
+  TRY_VOID(set_size("--io-write", options.io_write, limits.io_write_bytes_per_second));
   TRY_VOID(set_duration("--idle", options.idle, limits.idle_max));
   TRY_VOID(set_duration("--lifetime", options.lifetime, limits.lifetime_max));
   if (options.cpu_percent != 0) limits.cpu_percent = options.cpu_percent;
   if (options.pids != 0) limits.pids = options.pids;
+  limits.io_read_operations_per_second = options.io_read_operations;
+  limits.io_write_operations_per_second = options.io_write_operations;
+  const bool limits_io = !options.io_read.empty() || !options.io_write.empty() ||
+                         options.io_read_operations != 0 || options.io_write_operations != 0;
+  if (limits_io && options.disk.empty())
+    return make_error(ErrorCode::kInvalid, kStep,
+                      "--io-read, --io-write, --iops-read and --iops-write are for a sandbox with "
+                      "--disk");
   if (!options.disk.empty()) limits.disk_upper = true;
   return {};
 }

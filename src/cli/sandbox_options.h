@@ -28,7 +28,9 @@ struct SandboxOptions {
   std::string network;
   std::vector<std::string> environment;
   std::vector<std::string> labels;
-  std::string memory, swap, disk, idle, lifetime;
+  std::string memory, swap, disk, io_read, io_write, idle, lifetime;
+  std::uint32_t io_read_operations = 0;
+  std::uint32_t io_write_operations = 0;
   std::uint32_t cpu_percent = 0;
   std::uint32_t pids = 0;
 };

@@ -130,6 +130,12 @@ const Table& confinement_table() {
   return kTable;
 }
 
+// Slower, a disk only seems to hang.
+constexpr const char* kOperationsRule = "must be 0 or at least 16";
+bool is_rate(std::uint32_t operations) {
+  return operations == 0 || operations >= 16;
+}
+
 const Table& sandbox_table() {
   using S = SandboxConfig;
   static const Table kTable{
@@ -148,8 +154,21 @@ const Table& sandbox_table() {
                   "Processor time of a sandbox that asks for 0; 100 is one processor."),
           integer("pids", &S::pids, {8, 1'000'000},
                   "Processes and threads of a sandbox that asks for 0."),
+          integer("io_read_mb_per_second", &S::io_read_mb_per_second, {0, 1'000'000},
+                  "Megabytes per second read from the disk of a sandbox that asks for 0; 0 here is "
+                  "unlimited. On a host that cannot limit it, sandboxes with a disk are refused."),
+          integer("io_write_mb_per_second", &S::io_write_mb_per_second, {0, 1'000'000},
+                  "Likewise, written to it."),
+          integer("io_read_operations_per_second", &S::io_read_operations_per_second,
+                  {0, 1'000'000'000}, "Likewise, reads of it."),
+          integer("io_write_operations_per_second", &S::io_write_operations_per_second,
+                  {0, 1'000'000'000}, "Likewise, writes to it."),
       },
       {
+          rule<S>("io_read_operations_per_second", kOperationsRule,
+                  [](const S& s) { return is_rate(s.io_read_operations_per_second); }),
+          rule<S>("io_write_operations_per_second", kOperationsRule,
+                  [](const S& s) { return is_rate(s.io_write_operations_per_second); }),
           rule<S>("warm_max", "must not be less than warm_min",
                   [](const S& s) { return s.warm_max >= s.warm_min; }),
       }};

@@ -74,7 +74,8 @@ supervisor:
   start_attempts: 19
   ready_seconds: 20
 confinement: {landlock: best_effort}
-sandbox: {pool_memory_mb: 21, warm_min: 22, warm_max: 23, sandboxes_max: 24, memory_mb: 125, cpu_percent: 26, pids: 27}
+sandbox: {pool_memory_mb: 21, warm_min: 22, warm_max: 23, sandboxes_max: 24, memory_mb: 125, cpu_percent: 26, pids: 27,
+  io_read_mb_per_second: 28, io_write_mb_per_second: 29, io_read_operations_per_second: 30, io_write_operations_per_second: 31}
 harness: claude-code
 domain: sbx.example:8443
 credentials:
@@ -92,7 +93,7 @@ credentials:
       .limits = {2048, 11, 4096, 12, 13, 14, 15},
       .supervisor = {16, 17, 18, 19, 20},
       .confinement = {LandlockRule::kBestEffort},
-      .sandbox = {21, 22, 23, 24, 125, 26, 27},
+      .sandbox = {21, 22, 23, 24, 125, 26, 27, 28, 29, 30, 31},
       .harness = Harness::kClaudeCode,
       .credentials = {{"GITHUB_TOKEN", {"api.github.com"}}, {"_X9", {"a.b-c.example"}}}};
   EXPECT_EQ(config, expected);
@@ -115,6 +116,16 @@ TEST(Config, CertificateAndKeyComeTogether) {
   EXPECT_THAT(first_error("tls: {certificate: /c}"), HasSubstr("tls.key must be given together"));
   EXPECT_THAT(first_error("tls: {certificate: c, key: /k}"), HasSubstr("start the path with /"));
   EXPECT_FALSE(loaded("").config.tls.is_set());
+}
+
+TEST(Config, ADiskThatOnlySeemsToHangIsNoLimit) {
+  EXPECT_THAT(first_error("sandbox: {io_read_operations_per_second: 15}"),
+              HasSubstr("io_read_operations_per_second must be 0 or at least 16"));
+  EXPECT_THAT(first_error("sandbox: {io_write_operations_per_second: 1}"),
+              HasSubstr("io_write_operations_per_second must be 0 or at least 16"));
+  EXPECT_EQ(loaded("sandbox: {io_read_operations_per_second: 16}")
+                .config.sandbox.io_read_operations_per_second,
+            16U);
 }
 
 TEST(Config, PlainHttpStaysOnLoopbackUnlessTheWordIsThere) {

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kControllersV1 = {"memory", "pids", "cpu", "cpuacct",
                                                             "freezer"};
-constexpr std::array<std::string_view, 3> kControllersV2 = {"memory", "pids", "cpu"};
+constexpr std::array<std::string_view, 4> kControllersV2 = {"memory", "pids", "cpu", "io"};
+constexpr std::string_view kBlockV1 = "blkio";
 constexpr std::string_view kOwnGroup = "pons-supervisor";
 
 // One line of /proc/self/mountinfo about a control group filesystem.
@@ -74,6 +75,13 @@ std::vector<std::string> controllers_of_v2(const std::string& directory) {
   return controllers;
 }
 
+std::vector<std::string> block_directories_of(const MountLine& mount, std::string_view group) {
+  std::vector<std::string> directories{std::string(mount.directory)};
+  if (std::string own = own_directory(mount, group); own != directories.front())
+    directories.push_back(std::move(own));
+  return directories;
+}
+
 Result<void> require_name(const std::string& name) {
   if (is_id_text(name)) return {};
   return make_error(ErrorCode::kInvalid, "name control group",
@@ -93,6 +101,7 @@ Result<CgroupHierarchy> CgroupHierarchy::detect_from(std::string_view mountinfo,
   const auto own_groups = parse_own_groups(own_groups_text);
   std::vector<CgroupMount> v1;
   std::optional<CgroupMount> v2;
+  std::vector<std::string> block;
   for (const std::string_view line : split(mountinfo, '\n')) {
     const auto mount = parse_mount_line(line);
     if (!mount) continue;
@@ -109,6 +118,8 @@ Result<CgroupHierarchy> CgroupHierarchy::detect_from(std::string_view mountinfo,
     for (const std::string_view option : split(mount->options, ',')) {
       const bool wanted = std::ranges::find(kControllersV1, option) != kControllersV1.end();
       const auto group = own_groups.find(option);
+      if (option == kBlockV1 && group != own_groups.end())
+        block = block_directories_of(*mount, group->second);
       if (!wanted || group == own_groups.end()) continue;
       found.directory = own_directory(*mount, group->second);
       found.controllers.emplace_back(option);
@@ -118,7 +129,11 @@ Result<CgroupHierarchy> CgroupHierarchy::detect_from(std::string_view mountinfo,
     if (!found.controllers.empty() && !known) v1.push_back(std::move(found));
   }
   // Both are mounted on hybrid hosts, where the controllers belong to version 1.
-  if (!v1.empty()) return CgroupHierarchy(1, std::move(v1));
+  if (!v1.empty()) {
+    CgroupHierarchy found(1, std::move(v1));
+    found.block_directories_ = std::move(block);
+    return found;
+  }
   if (v2) return CgroupHierarchy(2, {std::move(*v2)});
   return make_error(ErrorCode::kUnsupported, "find control groups", "no cgroup filesystem mounted");
 }

@@ -1,34 +1,9 @@
 #include "pons/linux/cgroup.h"
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
+#include "fake_cgroups.h"
 
 namespace pons::linux {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A directory tree that stands for a hierarchy: what is written into which file, and how the
-// kernel's formats are read, can be seen without one.
-class FakeCgroupTest : public ::testing::Test {
- protected:
-  FakeCgroupTest() {
-    char name[] = "/tmp/pons-cgroup-XXXXXX";
-    root_ = mkdtemp(name);
-  }
-  ~FakeCgroupTest() override { fs::remove_all(root_); }
-
-  void put(const std::string& file, const std::string& text) {
-    fs::create_directories(fs::path(root_ + "/" + file).parent_path());
-    ASSERT_TRUE(write_file_atomically(root_ + "/" + file, text, 0600));
-  }
-  std::string get(const std::string& file) { return read_file(root_ + "/" + file).value_or("-"); }
-  void empty(const std::string& group) {
-    for (const auto& entry : fs::directory_iterator(root_ + "/" + group)) fs::remove(entry);
-  }
-  std::string root_;
-};
 
 TEST_F(FakeCgroupTest, Version2FilesAreWrittenAndRead) {
   for (const char* file : {"memory.max", "memory.swap.max", "pids.max", "cpu.max"})
@@ -61,9 +36,12 @@ TEST_F(FakeCgroupTest, Version2FilesAreWrittenAndRead) {
 
 TEST_F(FakeCgroupTest, Version2ControllersAreEnabledForTheChildren) {
   put("cgroup.subtree_control", "");
-  const auto hierarchy = CgroupHierarchy::from_mounts(2, {{root_, {"io", "pids"}}});
+  const auto hierarchy = CgroupHierarchy::from_mounts(2, {{root_, {"cpuset", "pids"}}});
   EXPECT_TRUE(hierarchy.create("g", {}));
   EXPECT_EQ(get("cgroup.subtree_control"), "+pids");
+  put("cgroup.subtree_control", "pids");
+  EXPECT_TRUE(CgroupHierarchy::from_mounts(2, {{root_, {"io", "pids"}}}).create("g", {}));
+  EXPECT_EQ(get("cgroup.subtree_control").substr(0, 3), "+io");
 }
 
 std::string mount_line(const std::string& directory, const char* type, const char* options,

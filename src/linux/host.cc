@@ -17,6 +17,7 @@
 
 #include "pons/linux/cgroup.h"
 #include "pons/linux/fd.h"
+#include "pons/linux/io_throttle.h"
 #include "pons/linux/landlock.h"
 #include "pons/linux/mount.h"
 #include "pons/linux/namespace.h"
@@ -139,6 +140,10 @@ HostFeatures probe_host() {
     features.cgroup_version = hierarchy->version();
     features.cgroup_controllers = hierarchy->controllers();
     features.cgroups_writable = may_make_cgroups(*hierarchy);
+    if (const auto throttle = IoThrottle::find(*hierarchy); !throttle)
+      features.io_limits_missing = throttle.error().message;
+  } else {
+    features.io_limits_missing = "there are no control groups";
   }
   features.user_namespaces = succeeds_in_child(probe_user_namespaces);
   features.nested_user_namespaces = succeeds_in_child(probe_nested_user_namespaces);

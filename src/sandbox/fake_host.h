@@ -265,6 +265,7 @@ class FakeSpawner {
   std::vector<spawner::Request> requests;
   int seal_error = 0;
   int create_error = 0;
+  spawner::Step create_step = spawner::Step::kSeal;
   int merge_error = 0;
   std::uint64_t oom_kills = 0;
 
@@ -304,6 +305,7 @@ class FakeSpawner {
     const bool known = boxes.contains(request.sandbox);
     if (request.kind == Kind::kCreate && create_error != 0) {
       fail(create_error);
+      reply.step = create_step;
     } else if (request.kind == Kind::kCreate || (request.kind == Kind::kConnect && known)) {
       Box& box = boxes[request.sandbox];
       if (box.cell == nullptr) box = {std::make_unique<FakeCell>(loop_), request};

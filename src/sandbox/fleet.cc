@@ -89,6 +89,17 @@ Task<Result<void>> Fleet::wait_until_adopted() {
 
 // ---- beginning
 
+void Fleet::fill_in_io(Limits& limits) const {
+  if (!limits.disk_upper) return;
+  const auto fill = [&](auto field) {
+    if (limits.*field == 0) limits.*field = settings_.defaults.*field;
+  };
+  fill(&Limits::io_read_bytes_per_second);
+  fill(&Limits::io_write_bytes_per_second);
+  fill(&Limits::io_read_operations_per_second);
+  fill(&Limits::io_write_operations_per_second);
+}
+
 Result<std::shared_ptr<Sandbox>> Fleet::enlist(const CreateRequest& request,
                                                std::optional<SandboxSpec> spec) {
   if (sandboxes_.size() >= settings_.sandboxes_max)
@@ -125,6 +136,7 @@ Task<Result<SandboxInfo>> Fleet::create(CreateRequest request, std::optional<Lay
   CO_TRY_VOID(check_create_request(request));
   if (request.id.empty()) request.id = "sbx-" + random_text(20);
   fill_in(request.limits, settings_.defaults);
+  fill_in_io(request.limits);
   std::shared_ptr<Sandbox> sandbox;
   if (const auto found = sandboxes_.find(request.id); found != sandboxes_.end()) {
     sandbox = found->second;

@@ -88,6 +88,8 @@ class Fleet {
 
   Task<Result<SandboxInfo>> create(CreateRequest request, std::optional<Layers> below = {},
                                    std::optional<SandboxSpec> spec = {});
+  // Limits on io that are not asked for are the defaults, so that asking for none lifts nothing.
+  void fill_in_io(Limits& limits) const;
   Task<Result<void>> destroy(std::string id);
   Task<> end_all(TimePoint deadline);
 

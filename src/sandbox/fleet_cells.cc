@@ -9,6 +9,7 @@
 
 #include "cell_request.h"
 #include "fleet.h"
+#include "limit_rules.h"
 #include "pons/base/log.h"
 #include "pons/linux/fd.h"
 
@@ -164,7 +165,10 @@ Task<> Fleet::adopt() {
   }
   adopted_.set();
   tasks_.spawn(sweep());
-  if (auto usual = spec_for(host_template(), settings_.defaults)) {
+  // Sandboxes that wait ready write to memory.
+  Limits in_memory = settings_.defaults;
+  clear_io_limits(in_memory);
+  if (auto usual = spec_for(host_template(), in_memory)) {
     pool_.start(std::move(*usual));
   } else {
     LOG_ERROR("the configured limits of a sandbox cannot be used", {"error", usual.error()});

@@ -20,6 +20,11 @@ constexpr std::uint64_t kBytesPerInode = 4096;
 constexpr std::uint64_t kBytesPerInodeOnDisk = 16'384;  // each takes room beforehand
 constexpr std::uint64_t kMemoryBytesMax = 1ULL << 44;
 constexpr std::uint64_t kDiskBytesMax = 1ULL << 46;
+// Slower, a disk would only seem to hang, and whoever else writes to the host's disks might wait.
+constexpr std::uint64_t kIoBytesMin = kMiB;
+constexpr std::uint64_t kIoBytesMax = 1ULL << 40;
+constexpr std::uint32_t kIoOperationsMin = 16;
+constexpr std::uint32_t kIoOperationsMax = 1'000'000'000;
 constexpr std::size_t kTextMapEntriesMax = 256;
 constexpr std::size_t kTextMapBytesMax = 64 * 1024;
 
@@ -48,6 +53,38 @@ Result<void> check_texts(const char* what, const std::map<std::string, std::stri
                                 kTextMapEntriesMax, kTextMapBytesMax));
 }
 
+Result<void> check_io(const Limits& limits) {
+  Limits without = limits;
+  clear_io_limits(without);
+  if (limits != without && !limits.disk_upper)
+    return invalid("limits on io are for a writable layer on disk: set disk_upper and disk_bytes");
+  const auto check = [](const char* name, auto value, auto least, auto most) -> Result<void> {
+    return value == 0 ? Result<void>() : check_range(name, value, least, most);
+  };
+  TRY_VOID(
+      check("io_read_bytes_per_second", limits.io_read_bytes_per_second, kIoBytesMin, kIoBytesMax));
+  TRY_VOID(check("io_write_bytes_per_second", limits.io_write_bytes_per_second, kIoBytesMin,
+                 kIoBytesMax));
+  TRY_VOID(check("io_read_operations_per_second", limits.io_read_operations_per_second,
+                 kIoOperationsMin, kIoOperationsMax));
+  return check("io_write_operations_per_second", limits.io_write_operations_per_second,
+               kIoOperationsMin, kIoOperationsMax);
+}
+
+const char* missing_for_io(int os_error) {
+  switch (os_error) {
+    case EOPNOTSUPP:
+      return "the io controller of cgroup v2 is not available to Pons";
+    case ENODEV:
+      return "the blkio controller of cgroup v1 is not mounted, or cannot throttle";
+    case EACCES:
+      return "the root group of the blkio controller of cgroup v1 is out of reach, as in a "
+             "container";
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 std::uint64_t memory_disk_bytes_max(std::uint64_t memory_bytes) {
@@ -62,6 +99,7 @@ Result<spawner::SandboxLimits> resolve_limits(const Limits& limits) {
   TRY_VOID(check_range("pids", limits.pids, 8U, 1'000'000U));
   for (const Milliseconds time : {limits.idle_max, limits.lifetime_max, limits.freeze_after})
     if (time.count() < 0) return invalid("times must not be negative");
+  TRY_VOID(check_io(limits));
   std::uint64_t disk = limits.disk_bytes;
   if (limits.disk_upper) {
     if (disk == 0)
@@ -87,7 +125,18 @@ Result<spawner::SandboxLimits> resolve_limits(const Limits& limits) {
                                 .pids = limits.pids,
                                 .cpu_percent = limits.cpu_percent,
                                 .disk_bytes = disk,
-                                .disk_inodes = inodes};
+                                .disk_inodes = inodes,
+                                .io_read_bytes = limits.io_read_bytes_per_second,
+                                .io_write_bytes = limits.io_write_bytes_per_second,
+                                .io_read_operations = limits.io_read_operations_per_second,
+                                .io_write_operations = limits.io_write_operations_per_second};
+}
+
+void clear_io_limits(Limits& limits) {
+  limits.io_read_bytes_per_second = 0;
+  limits.io_write_bytes_per_second = 0;
+  limits.io_read_operations_per_second = 0;
+  limits.io_write_operations_per_second = 0;
 }
 
 Result<void> settle_disk(const Limits& asked, const spawner::SandboxLimits& have,
@@ -110,6 +159,13 @@ Result<void> settle_disk(const Limits& asked, const spawner::SandboxLimits& have
 }
 
 Error explain_disk(Error error) {
+  if (error.step == std::string_view(spawner::name_of(spawner::Step::kIoLimits))) {
+    const char* missing = missing_for_io(error.os_error);
+    if (missing == nullptr) return error;
+    error.code = ErrorCode::kUnsupported;
+    error.message = fmt::format("this host cannot limit io_…_per_second: {}", missing);
+    return error;
+  }
   switch (error.os_error) {
     case EOPNOTSUPP:
       error.message = "this host cannot give a sandbox a disk: install the package e2fsprogs";

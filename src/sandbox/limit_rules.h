@@ -13,6 +13,8 @@ std::uint64_t memory_disk_bytes_max(std::uint64_t memory_bytes);
 // The limits with every default filled in; kInvalid names the field and what to do.
 Result<spawner::SandboxLimits> resolve_limits(const Limits& limits);
 
+void clear_io_limits(Limits& limits);
+
 // New limits for a sandbox whose file system stands: in memory it keeps its size, on disk it may
 // grow and its inodes with it. Puts what holds from now on into `wanted`.
 Result<void> settle_disk(const Limits& asked, const spawner::SandboxLimits& have,

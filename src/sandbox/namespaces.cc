@@ -149,6 +149,10 @@ Task<Result<Metrics>> NamespacesProvider::metrics(std::string id) {
                     .oom_kills = counted(values[spawner::kOomKills]),
                     .disk_bytes = counted(values[spawner::kDiskBytes]),
                     .disk_inodes = counted(values[spawner::kDiskInodes]),
+                    .io_read_bytes = counted(values[spawner::kIoReadBytes]),
+                    .io_write_bytes = counted(values[spawner::kIoWriteBytes]),
+                    .io_read_operations = counted(values[spawner::kIoReadOperations]),
+                    .io_write_operations = counted(values[spawner::kIoWriteOperations]),
                     .memory_pressure = percent(values[spawner::kMemoryPressure]),
                     .cpu_pressure = percent(values[spawner::kCpuPressure]),
                     .io_pressure = percent(values[spawner::kIoPressure]),
@@ -166,6 +170,7 @@ Task<Result<SandboxInfo>> NamespacesProvider::set_limits(std::string id, Limits 
   if (limits.disk_upper != record.limits.disk_upper)
     co_return make_error(ErrorCode::kInvalid, "set limits",
                          "disk_upper is settled when a sandbox is created");
+  fleet_->fill_in_io(limits);
   CO_TRY(auto wanted, resolve_limits(limits));
   CO_TRY_VOID(settle_disk(limits, record.spec.limits, wanted));
   auto request = spawner_request(spawner::RequestKind::kSetLimits, record.key);
@@ -249,6 +254,7 @@ Task<Result<SandboxInfo>> NamespacesProvider::fork(std::string id, CreateRequest
   if (origin == nullptr)
     co_return make_error(ErrorCode::kNotFound, "fork sandbox",
                          fmt::format("its template \"{}\" is gone", request.template_name));
+  fleet_->fill_in_io(request.limits);
   CO_TRY(const SandboxSpec fresh, spec_for(*origin, request.limits));
   // Under a name until the new sandbox refers to the layers itself: nobody may drop them meanwhile.
   const std::string held =

@@ -62,22 +62,29 @@ Json spec_json(const SandboxSpec& spec) {
           {"flags", spec.flags},
           {"limits",
            {limits.memory_bytes, limits.swap_bytes, limits.pids, limits.cpu_percent,
-            limits.disk_bytes, limits.disk_inodes}}};
+            limits.disk_bytes, limits.disk_inodes, limits.io_read_bytes, limits.io_write_bytes,
+            limits.io_read_operations, limits.io_write_operations}}};
 }
 
 Result<SandboxSpec> spec_of(const Json& json) {
   SandboxSpec spec{.template_layers = {}, .flags = json.at("flags").get<std::uint32_t>()};
   for (const Json& layer : json.at("template_layers"))
     spec.template_layers.push_back(TRY(parse_digest(layer.get<std::string>())));
-  const auto numbers = json.at("limits").get<std::vector<std::uint64_t>>();
-  if (numbers.size() != 6 || spec.template_layers.size() > spawner::kTemplateLayersMax)
+  auto numbers = json.at("limits").get<std::vector<std::uint64_t>>();
+  // A record of a version that had no limits on io.
+  if (numbers.size() == 6) numbers.resize(10, 0);
+  if (numbers.size() != 10 || spec.template_layers.size() > spawner::kTemplateLayersMax)
     return senseless();
   spec.limits = {.memory_bytes = numbers[0],
                  .swap_bytes = numbers[1],
                  .pids = numbers[2],
                  .cpu_percent = numbers[3],
                  .disk_bytes = numbers[4],
-                 .disk_inodes = numbers[5]};
+                 .disk_inodes = numbers[5],
+                 .io_read_bytes = numbers[6],
+                 .io_write_bytes = numbers[7],
+                 .io_read_operations = numbers[8],
+                 .io_write_operations = numbers[9]};
   return spec;
 }
 

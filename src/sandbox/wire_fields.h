@@ -24,6 +24,10 @@ void visit(Visitor& on, V& v) {
   on("disk_bytes", v.disk_bytes);
   on("disk_inodes", v.disk_inodes);
   on("disk_upper", v.disk_upper);
+  on("io_read_bytes_per_second", v.io_read_bytes_per_second);
+  on("io_write_bytes_per_second", v.io_write_bytes_per_second);
+  on("io_read_operations_per_second", v.io_read_operations_per_second);
+  on("io_write_operations_per_second", v.io_write_operations_per_second);
   on("idle_max_ms", v.idle_max);
   on("lifetime_max_ms", v.lifetime_max);
   on("pause_at_end", v.pause_at_end);
@@ -94,6 +98,10 @@ void visit(Visitor& on, V& v) {
   on("oom_kills", v.oom_kills);
   on("disk_bytes", v.disk_bytes);
   on("disk_inodes", v.disk_inodes);
+  on("io_read_bytes", v.io_read_bytes);
+  on("io_write_bytes", v.io_write_bytes);
+  on("io_read_operations", v.io_read_operations);
+  on("io_write_operations", v.io_write_operations);
   on("memory_pressure", v.memory_pressure);
   on("cpu_pressure", v.cpu_pressure);
   on("io_pressure", v.io_pressure);

@@ -6,8 +6,11 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -50,6 +53,30 @@ Result<UniqueFd> open_root(int root_fd) {
   return root;
 }
 
+// A device keeps counting through the lives of all disks that were behind it. What it had counted
+// when this one came is kept with the disk, so that the next process of the spawner finds it too.
+constexpr const char* kTrafficBefore = "trusted.pons.traffic";
+constexpr std::uint64_t kSectorBytes = 512;
+
+std::optional<DiskTraffic> read_traffic(dev_t device) {
+  const auto text =
+      linux::read_file(fmt::format("/sys/dev/block/{}:{}/stat", major(device), minor(device)));
+  if (!text) return std::nullopt;
+  unsigned long long reads, read_sectors, writes, write_sectors;
+  if (std::sscanf(text->c_str(), "%llu %*u %llu %*u %llu %*u %llu", &reads, &read_sectors, &writes,
+                  &write_sectors) != 4)
+    return std::nullopt;
+  return DiskTraffic{.read_bytes = read_sectors * kSectorBytes,
+                     .write_bytes = write_sectors * kSectorBytes,
+                     .read_operations = reads,
+                     .write_operations = writes};
+}
+
+void note_traffic_before(int root_fd) {
+  if (const auto before = read_traffic(disk_device(root_fd)))
+    (void)fsetxattr(root_fd, kTrafficBefore, &*before, sizeof *before, 0);
+}
+
 }  // namespace
 
 Result<DetachedMount> mount_disk_image(const SandboxLimits& limits) {
@@ -82,12 +109,37 @@ Result<DetachedMount> mount_disk_image(const SandboxLimits& limits) {
   TRY_VOID(mount.set_attributes({.no_dev = true}));
   const UniqueFd root = TRY(open_root(mount.fd()));
   if (fchmod(root.get(), 0711) != 0) return os_error("open disk");
+  note_traffic_before(root.get());
   return mount;
 }
 
 bool is_disk_image(int root_fd) {
   struct statfs info{};
   return fstatfs(root_fd, &info) == 0 && info.f_type == EXT4_SUPER_MAGIC;
+}
+
+dev_t disk_device(int root_fd) {
+  struct stat info{};
+  return fstat(root_fd, &info) == 0 ? info.st_dev : 0;
+}
+
+std::optional<DiskTraffic> find_traffic_before(int root_fd) {
+  if (!is_disk_image(root_fd)) return std::nullopt;
+  const auto root = open_root(root_fd);
+  DiskTraffic before;
+  if (!root || fgetxattr(root->get(), kTrafficBefore, &before, sizeof before) != sizeof before)
+    return std::nullopt;
+  return before;
+}
+
+std::optional<DiskTraffic> find_traffic_since(int root_fd, const DiskTraffic& before) {
+  auto traffic = read_traffic(disk_device(root_fd));
+  if (!traffic) return std::nullopt;
+  traffic->read_bytes -= before.read_bytes;
+  traffic->write_bytes -= before.write_bytes;
+  traffic->read_operations -= before.read_operations;
+  traffic->write_operations -= before.write_operations;
+  return traffic;
 }
 
 Result<void> grow_disk_image(int root_fd, const SandboxLimits& limits) {

@@ -1,5 +1,10 @@
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+
 #include "pons/base/result.h"
 #include "pons/linux/mount.h"
 #include "pons/spawner/protocol.h"
@@ -17,6 +22,19 @@ inline constexpr char kImageDirectory[] = "images";
 Result<linux::DetachedMount> mount_disk_image(const SandboxLimits& limits);
 
 bool is_disk_image(int root_fd);
+dev_t disk_device(int root_fd);
+
+struct DiskTraffic {
+  std::uint64_t read_bytes = 0;
+  std::uint64_t write_bytes = 0;
+  std::uint64_t read_operations = 0;
+  std::uint64_t write_operations = 0;
+};
+// What the device had been asked for before this disk came, and since then; nothing where the host
+// does not count it. The second never waits for the disk.
+std::optional<DiskTraffic> find_traffic_before(int root_fd);
+std::optional<DiskTraffic> find_traffic_since(int root_fd, const DiskTraffic& before);
+
 // Takes CAP_SYS_RESOURCE. EINVAL for a smaller size.
 Result<void> grow_disk_image(int root_fd, const SandboxLimits& limits);
 // Refuses every access from now on, and forgets what waits to be written.

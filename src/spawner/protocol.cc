@@ -42,6 +42,8 @@ const char* name_of(Step step) {
       return "make control group";
     case Step::kLimits:
       return "set limits";
+    case Step::kIoLimits:
+      return "limit io";
     case Step::kSocket:
       return "open the cell's socket";
     case Step::kStore:

@@ -21,7 +21,6 @@
 
 #include <fmt/format.h>
 
-#include "disk_image.h"
 #include "pons/base/check.h"
 #include "pons/base/id.h"
 #include "pons/base/log.h"
@@ -106,6 +105,13 @@ linux::CgroupLimits group_limits(const SandboxLimits& limits) {
   return wanted;
 }
 
+linux::IoLimits io_limits(const SandboxLimits& limits) {
+  return {.read_bytes = limits.io_read_bytes,
+          .write_bytes = limits.io_write_bytes,
+          .read_operations = limits.io_read_operations,
+          .write_operations = limits.io_write_operations};
+}
+
 std::span<const Digest> template_layers(const Create& create) {
   return std::span(create.template_layers).first(create.template_layer_count);
 }
@@ -137,7 +143,8 @@ Sandboxes::Sandboxes(Privileges privileges, roles::Keeper& keeper, Undertaker un
       keeper_(keeper),
       undertaker_(std::move(undertaker)),
       grounds_(std::move(grounds)),
-      trees_(std::move(trees)) {}
+      trees_(std::move(trees)),
+      io_throttle_(os_error("limit io", "there are no control groups", EOPNOTSUPP)) {}
 
 Result<Sandboxes> Sandboxes::create(roles::Keeper& keeper, Privileges privileges,
                                     LayerMounts layer_mounts) {
@@ -171,7 +178,10 @@ void Sandboxes::find_control_groups() {
                        ? Result<void>(os_error("use control groups", "of version 1", EPERM))
                        : hierarchy->delegate();
   if (!delegated) LOG_WARN("control groups cannot be made", {"error", delegated.error()});
-  if (delegated || !own) hierarchy_ = std::move(*hierarchy);
+  if (!delegated && own) return;
+  io_throttle_ = linux::IoThrottle::find(*hierarchy);
+  if (!io_throttle_) LOG_INFO("no limits on io of sandboxes", {"error", io_throttle_.error()});
+  hierarchy_ = std::move(*hierarchy);
 }
 
 // ---- making
@@ -264,6 +274,7 @@ Outcome<Sandbox> Sandboxes::build(const Request& request, int listener) {
         Step::kCgroup,
         hierarchy_->create(group_prefix_ + name_of_key(sandbox.key), group_limits(create.limits)));
   sandbox.store = PASS(create_store(request));
+  sandbox.traffic_before = find_traffic_before(sandbox.store->fd());
   sandbox.borrowed = PASS(borrow(request, ground.slot));
   sandbox.layers = std::move(ground.layers);
   ViewSources sources = sources_of(sandbox, create);
@@ -303,6 +314,7 @@ Outcome<UniqueFd> Sandboxes::create_sandbox(const Request& request) {
   if (limits.disk_bytes == 0 || limits.disk_inodes == 0 || limits.memory_bytes == 0 ||
       request.create.template_layer_count == 0)
     return failure(Step::kLimits, EINVAL);
+  PASS_VOID(check_io_limits(limits, (request.create.flags & kDiskUpper) != 0));
   const UniqueFd listener = STEP(Step::kSocket, listen_for_warden(request.sandbox));
   struct Place {
     int place, empty;
@@ -316,6 +328,8 @@ Outcome<UniqueFd> Sandboxes::create_sandbox(const Request& request) {
   }
   Sandbox& sandbox = sandboxes_.emplace(request.sandbox, std::move(*built)).first->second;
   STEP_VOID(Step::kKeep, deposit(sandbox));
+  // Also where none are asked for: the device may have those of another that was killed.
+  PASS_VOID(set_io_limits(sandbox, limits));
   return connect(request.sandbox);
 }
 
@@ -358,9 +372,24 @@ Outcome<> Sandboxes::switch_view(const Request& request) {
 Outcome<> Sandboxes::set_limits(const Request& request) {
   Sandbox& sandbox = sandboxes_.at(request.sandbox);
   const SandboxLimits& limits = request.create.limits;
+  PASS_VOID(check_io_limits(limits, is_disk_image(sandbox.store->fd())));
   if (limits.disk_bytes != 0 && limits.disk_inodes != 0)
     STEP_VOID(Step::kStore, sandbox.store->resize(limits));
   if (sandbox.cgroup) STEP_VOID(Step::kLimits, sandbox.cgroup->set_limits(group_limits(limits)));
+  return set_io_limits(sandbox, limits);
+}
+
+Outcome<> Sandboxes::check_io_limits(const SandboxLimits& limits, bool on_disk) const {
+  if (io_limits(limits) == linux::IoLimits{}) return {};
+  if (!on_disk) return failure(Step::kIoLimits, EINVAL);
+  STEP_VOID(Step::kIoLimits, io_throttle_);
+  return {};
+}
+
+Outcome<> Sandboxes::set_io_limits(const Sandbox& sandbox, const SandboxLimits& limits) const {
+  if (!io_throttle_ || !sandbox.cgroup || !is_disk_image(sandbox.store->fd())) return {};
+  STEP_VOID(Step::kIoLimits, io_throttle_->set(*sandbox.cgroup, disk_device(sandbox.store->fd()),
+                                               io_limits(limits)));
   return {};
 }
 
@@ -412,7 +441,7 @@ Outcome<std::vector<UniqueFd>> Sandboxes::open_network(std::uint64_t key) {
   return sockets;
 }
 
-Outcome<> Sandboxes::usage(std::uint64_t key, std::array<std::uint64_t, 10>& values) const {
+Outcome<> Sandboxes::usage(std::uint64_t key, Values& values) const {
   const Sandbox& sandbox = sandboxes_.at(key);
   values.fill(~0ULL);
   if (sandbox.cgroup) {
@@ -432,6 +461,14 @@ Outcome<> Sandboxes::usage(std::uint64_t key, std::array<std::uint64_t, 10>& val
   if (fstatfs(sandbox.store->fd(), &disk) != 0) return failure(Step::kStore, errno);
   values[kDiskBytes] = (disk.f_blocks - disk.f_bfree) * static_cast<std::uint64_t>(disk.f_bsize);
   values[kDiskInodes] = disk.f_files - disk.f_ffree;
+  const auto& before = sandbox.traffic_before;
+  const auto traffic = before ? find_traffic_since(sandbox.store->fd(), *before) : std::nullopt;
+  if (traffic) {
+    values[kIoReadBytes] = traffic->read_bytes;
+    values[kIoWriteBytes] = traffic->write_bytes;
+    values[kIoReadOperations] = traffic->read_operations;
+    values[kIoWriteOperations] = traffic->write_operations;
+  }
   return {};
 }
 
@@ -454,6 +491,8 @@ std::optional<Sandbox> Sandboxes::condemn(std::uint64_t key) {
   Sandbox sandbox = std::move(node.mapped());
   // The kernel ends every process of a pid namespace with its first one.
   if (sandbox.cell) syscall(SYS_pidfd_send_signal, sandbox.cell.get(), SIGKILL, nullptr, 0);
+  // Nor do processes that wait for a slow disk.
+  if (sandbox.store) (void)set_io_limits(sandbox, {});
   // Frozen processes do not die before they are thawed.
   if (sandbox.cgroup && sandbox.frozen) (void)sandbox.cgroup->thaw();
   return sandbox;

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "cell_process.h"
+#include "disk_image.h"
 #include "ground.h"
 #include "pons/linux/cgroup.h"
+#include "pons/linux/io_throttle.h"
 #include "pons/roles/keeper.h"
 #include "pons/spawner/protocol.h"
 #include "sandbox_filter.h"
@@ -31,6 +33,7 @@ struct Sandbox {
   LayerClones layers;
   linux::UniqueFd cell;  // pidfd
   std::shared_ptr<const Store> store;
+  std::optional<DiskTraffic> traffic_before;  // of a store on disk
   std::vector<Borrowed> borrowed;
   std::optional<linux::Cgroup> cgroup;
   std::optional<linux::Nftables> rules;  // of its network namespace, when it has a way out
@@ -57,7 +60,7 @@ class Sandboxes {
   Outcome<linux::UniqueFd> dial(std::uint64_t key, std::uint16_t port);
   // Once in the sandbox's life: the listener and the socket for names of its way out.
   Outcome<std::vector<linux::UniqueFd>> open_network(std::uint64_t key);
-  Outcome<> usage(std::uint64_t key, std::array<std::uint64_t, 10>& values) const;
+  Outcome<> usage(std::uint64_t key, Values& values) const;
   // Puts layers aside; the names under which they can be deleted.
   Outcome<std::vector<std::string>> discard_layers(const Request& request);
 
@@ -84,6 +87,8 @@ class Sandboxes {
   Outcome<std::shared_ptr<const Store>> create_store(const Request& request) const;
   Result<Store> lend(const Request& request, const Borrowed& lender, std::uint32_t slot) const;
   bool is_needed(std::uint64_t writer) const;
+  Outcome<> check_io_limits(const SandboxLimits& limits, bool on_disk) const;
+  Outcome<> set_io_limits(const Sandbox& sandbox, const SandboxLimits& limits) const;
   Result<void> deposit(const Sandbox& sandbox);
   void withdraw(const Sandbox& sandbox);
   ViewSources sources_of(Sandbox& sandbox, const Create& create) const;
@@ -94,6 +99,7 @@ class Sandboxes {
   Grounds grounds_;
   StagedTrees trees_;
   std::optional<linux::CgroupHierarchy> hierarchy_;
+  Result<linux::IoThrottle> io_throttle_;  // or why there is none
   std::string group_prefix_;
   LayerMounts layer_mounts_ = LayerMounts::kDetached;
   std::optional<linux::SeccompFilter> filter_;

@@ -75,6 +75,7 @@ Result<void> Sandboxes::adopt_kept() {
       sandbox.cell = std::move(descriptor);
     } else if (kind == "store") {
       sandbox.store = std::make_shared<const Store>(Store::adopt(std::move(descriptor)));
+      sandbox.traffic_before = find_traffic_before(sandbox.store->fd());
     } else if (kind == "borrowed" && words.size() == 5) {
       const auto lender = parse_hex(words[3]);
       const auto lender_slot = parse_decimal(words[4]);
@@ -130,6 +131,7 @@ void Sandboxes::remove_leftovers() {
     }
   };
   if (hierarchy_) sweep(*hierarchy_);
+  if (io_throttle_) io_throttle_->clear_free_loop_devices();
   // The former run may have lived in another group.
   if (const auto home = linux::read_file(kGroupHome); home) {
     const auto lines = split(trim(*home), '\n');

@@ -253,13 +253,19 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
   }
   if (role == Role::kWarden) {
     const config::SandboxConfig& sandbox = config_.sandbox;
-    start.values = {{"pool_memory_mb", fmt::format("{}", sandbox.pool_memory_mb)},
-                    {"warm_min", fmt::format("{}", sandbox.warm_min)},
-                    {"warm_max", fmt::format("{}", sandbox.warm_max)},
-                    {"sandboxes_max", fmt::format("{}", sandbox.sandboxes_max)},
-                    {"memory_mb", fmt::format("{}", sandbox.memory_mb)},
-                    {"cpu_percent", fmt::format("{}", sandbox.cpu_percent)},
-                    {"pids", fmt::format("{}", sandbox.pids)}};
+    start.values = {
+        {"pool_memory_mb", fmt::format("{}", sandbox.pool_memory_mb)},
+        {"warm_min", fmt::format("{}", sandbox.warm_min)},
+        {"warm_max", fmt::format("{}", sandbox.warm_max)},
+        {"sandboxes_max", fmt::format("{}", sandbox.sandboxes_max)},
+        {"memory_mb", fmt::format("{}", sandbox.memory_mb)},
+        {"cpu_percent", fmt::format("{}", sandbox.cpu_percent)},
+        {"pids", fmt::format("{}", sandbox.pids)},
+        {"io_read_mb_per_second", fmt::format("{}", sandbox.io_read_mb_per_second)},
+        {"io_write_mb_per_second", fmt::format("{}", sandbox.io_write_mb_per_second)},
+        {"io_read_operations_per_second", fmt::format("{}", sandbox.io_read_operations_per_second)},
+        {"io_write_operations_per_second",
+         fmt::format("{}", sandbox.io_write_operations_per_second)}};
   }
   if (role == Role::kEgress) {
     Json environments = Json::object();

@@ -87,6 +87,12 @@ sandbox::NamespacesSettings settings_of(const roles::RoleStart& start) {
   settings.defaults.cpu_percent =
       static_cast<std::uint32_t>(number("cpu_percent", settings.defaults.cpu_percent));
   settings.defaults.pids = static_cast<std::uint32_t>(number("pids", settings.defaults.pids));
+  settings.defaults.io_read_bytes_per_second = number("io_read_mb_per_second", 0) << 20;
+  settings.defaults.io_write_bytes_per_second = number("io_write_mb_per_second", 0) << 20;
+  settings.defaults.io_read_operations_per_second =
+      static_cast<std::uint32_t>(number("io_read_operations_per_second", 0));
+  settings.defaults.io_write_operations_per_second =
+      static_cast<std::uint32_t>(number("io_write_operations_per_second", 0));
   return settings;
 }
 

@@ -1,8 +1,10 @@
 """Sandboxes with a disk: `--disk` through the whole of Pons, and what is left of it after an end of any kind."""
 
 import glob
+import json
 import os
 import signal
+import time
 
 from pons_fixture import PonsTestCase, read_text, wait_for
 
@@ -66,6 +68,22 @@ class Disk(PonsTestCase):
         self.assertIn("disk_bytes", self.sandbox("create", "--disk", "1M", "host", code=1))
         self.assertIn("disk_bytes", self.sandbox("create", "--disk", "2T", "host", code=1))
         self.assertEqual(images() - self.before, set())
+
+    def test_its_speed_is_limited_or_the_missing_controller_is_named(self):
+        host = json.loads(self.run_pons("doctor", "--state-dir", self.pons.state_dir, "--json").stdout)
+        offered = next(f for f in host["host"] if f["name"] == "sandbox io limits")["found"] == "yes"
+        words = ["--id", "slow", "--disk", "64M", "--io-write", "4M", "--iops-read", "1000", "host"]
+        if not offered:
+            self.assertRegex(self.sandbox("create", *words, code=1), "(io|blkio) controller of cgroup")
+            return
+        self.sandbox("create", *words)
+        before = time.monotonic()
+        self.sandbox("exec", "slow", "-c", "dd if=/dev/zero of=f bs=1M count=12 oflag=direct")
+        self.assertGreater(time.monotonic() - before, 1.5)
+        top = json.loads(self.sandbox("top", "--once", "--json"))["sandboxes"][0]["metrics"]
+        self.assertGreaterEqual(top["io_write_bytes"], 12 << 20)
+        self.assertGreaterEqual(top["io_write_operations"], 12)
+        self.assertIn("io_write_bytes_per_second", self.sandbox("inspect", "slow", "--json"))
 
     def test_it_outlives_a_killed_spawner_and_ends_with_its_sandbox(self):
         own = self.create()

@@ -5,6 +5,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -63,7 +64,7 @@ int larger_than_memory() {
              "head -c 300M /dev/zero > big; stat -c %s big; df -k --output=size / | tail -1 | tr "
              "-d ' '"),
        "314572800\n524288\n");
-  std::array<std::uint64_t, 10> values{};
+  Values values{};
   REQUIRE(host.sandboxes().usage(kKey, values));
   REQUIRE(values[kDiskBytes] >= 300 * kMiB && values[kDiskBytes] <= 512 * kMiB);
   REQUIRE(values[kOomKills] == 0 || values[kOomKills] == ~0ULL);
@@ -189,6 +190,163 @@ int ended() {
 
 TEST(SandboxDiskTest, LeavesNoDeviceFileOrMount) {
   EXPECT_EQ(in_forked_child(ended), 0);
+}
+
+// ---- how fast
+
+constexpr std::uint64_t kSlow = 4 * kMiB;  // per second
+// Of 12 MiB at that speed: 3 s, less what the kernel lets pass before it begins to count.
+constexpr std::chrono::milliseconds kSlowTimeMin{1500};
+const char* const kWriteDirectly = "dd if=/dev/zero of=f bs=1M count=12 oflag=direct 2>&1 | wc -l";
+const char* const kWriteBuffered = "head -c 12M /dev/zero > g; echo $?";
+
+Request slow_disk(std::uint64_t key) {
+  Request request = on_disk(key, 256 * kMiB);
+  request.create.limits.io_write_bytes = kSlow;
+  return request;
+}
+
+std::chrono::milliseconds time_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               begin);
+}
+
+enum class Offer : std::uint8_t { kThere, kRefusedWithReason, kWrong };
+
+Offer find_offer(SandboxHost& host) {
+  const auto made = host.sandboxes().create_sandbox(slow_disk(kKey + 9));
+  if (made) {
+    host.destroy(kKey + 9);
+    return Offer::kThere;
+  }
+  const int said = made.error().os_error;
+  const bool reason = said == EOPNOTSUPP || said == ENODEV || said == EACCES;
+  return reason && made.error().step == Step::kIoLimits &&
+                 host.sandboxes().find(kKey + 9) == nullptr
+             ? Offer::kRefusedWithReason
+             : Offer::kWrong;
+}
+
+#define NEED_IO_LIMITS(host)                                      \
+  do {                                                            \
+    const Offer offer_ = find_offer(host);                        \
+    if (offer_ == Offer::kRefusedWithReason) {                    \
+      std::fprintf(stderr, "this host offers no limits on io\n"); \
+      return 0;                                                   \
+    }                                                             \
+    REQUIRE(offer_ == Offer::kThere);                             \
+  } while (false)
+
+int throttled() {
+  SandboxHost host;
+  NEED_IO_LIMITS(host);
+  const auto cell = host.create(slow_disk(kKey));
+  REQUIRE(cell);
+  REQUIRE(time_of([&] { shell(*cell, kWriteDirectly); }) >= kSlowTimeMin);
+  Values values{};
+  REQUIRE(host.sandboxes().usage(kKey, values));
+  REQUIRE(values[kIoWriteBytes] >= 12 * kMiB && values[kIoWriteBytes] < 64 * kMiB);
+  REQUIRE(values[kIoWriteOperations] >= 12);
+  // Written by the kernel later, and by nobody of the sandbox, it is no faster.
+  SAME(shell(*cell, kWriteBuffered), "0\n");
+  const linux::UniqueFd disk(
+      openat(host.sandboxes().find(kKey)->store->fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  REQUIRE(time_of([&] { syncfs(disk.get()); }) >= kSlowTimeMin);
+  // Reading is not limited with it.
+  SAME(shell(*cell, "dd if=f of=/dev/null bs=1M iflag=direct 2>&1 | tail -1 | cut -d' ' -f1"),
+       fmt::format("{}\n", 12 * kMiB));
+  REQUIRE(host.sandboxes().usage(kKey, values));
+  REQUIRE(values[kIoReadBytes] >= 12 * kMiB);
+  return 0;
+}
+
+TEST(SandboxDiskTest, IsWrittenNoFasterThanItsLimitByWhomeverAndThatIsCounted) {
+  EXPECT_EQ(in_forked_child(throttled), 0);
+}
+
+int changed() {
+  SandboxHost host;
+  NEED_IO_LIMITS(host);
+  Request request = on_disk(kKey, 256 * kMiB);
+  const auto cell = host.create(request);
+  REQUIRE(cell);
+  SAME(shell(*cell, kWriteDirectly), "3\n");
+  request.create.limits.io_read_operations = 16;
+  REQUIRE(host.sandboxes().set_limits(request));
+  // 48 single reads.
+  const char* read = "dd if=f of=/dev/null bs=4k count=48 iflag=direct 2>&1 | wc -l";
+  REQUIRE(time_of([&] { shell(*cell, read); }) >= kSlowTimeMin);
+  // What waits is let go when the limit is lifted: this would take three minutes.
+  cell::JobOptions options;
+  options.argv = {"/bin/dd", "if=f", "of=/dev/null", "bs=4k", "iflag=direct"};
+  REQUIRE(cell->start("reader", options).header.status == cell::Status::kDone);
+  request.create.limits.io_read_operations = 0;
+  REQUIRE(host.sandboxes().set_limits(request));
+  const auto ended = cell->read_to_end("reader");
+  REQUIRE(ended.status == cell::Status::kDone && ended.error.contains("3072+0 records in"));
+  return 0;
+}
+
+TEST(SandboxDiskTest, LimitsOnIoCanBeSetAndLiftedWhileItRuns) {
+  EXPECT_EQ(in_forked_child(changed), 0);
+}
+
+// Whether the host has limits for the device, which its next user would find there.
+bool has_limits_left(const std::string& device) {
+  for (const std::string& directory : linux::CgroupHierarchy::detect()->block_directories())
+    for (const char* name : {"write_bps", "read_iops"})
+      if (("\n" + linux::read_file(fmt::format("{}/blkio.throttle.{}_device", directory, name))
+                      .value_or(""))
+              .contains("\n" + device + " "))
+        return true;
+  return false;
+}
+
+int ended_while_slow() {
+  SandboxHost host;
+  NEED_IO_LIMITS(host);
+  Request request = slow_disk(kKey);
+  request.create.limits.io_write_bytes = kMiB;
+  request.create.limits.io_read_operations = 16;
+  const auto cell = host.create(request);
+  REQUIRE(cell);
+  const std::string backing = backing_of(*host.sandboxes().find(kKey));
+  const std::string image = linux::read_file(backing).value_or("");
+  const std::string device = backing.substr(15, backing.find("/loop/") - 15);
+  REQUIRE(host.sandboxes().find(kKey)->cgroup->directory_fd() >= 0 || has_limits_left(device));
+  // Processes that wait for the disk cannot be killed meanwhile.
+  cell::JobOptions options;
+  options.argv = {"/bin/sh", "-c", "head -c 100M /dev/zero > big; echo; sync big"};
+  REQUIRE(cell->start("writer", options).header.status == cell::Status::kDone);
+  REQUIRE(!cell->read_once("writer", 0, 0, 20'000).output.empty());
+  host.destroy(kKey);
+  REQUIRE(becomes_free(backing, image));
+  REQUIRE(!has_limits_left(device));
+  return 0;
+}
+
+TEST(SandboxDiskTest, EndsAtOnceHoweverSlowItIsAndLeavesNoLimitBehind) {
+  EXPECT_EQ(in_forked_child(ended_while_slow), 0);
+}
+
+int refused() {
+  SandboxHost host;
+  Request request = slow_disk(kKey);
+  request.create.flags = 0;
+  request.create.limits.disk_bytes = 32 * kMiB;
+  const auto made = host.sandboxes().create_sandbox(request);
+  REQUIRE(!made && made.error().step == Step::kIoLimits && made.error().os_error == EINVAL);
+  request.create.limits.io_write_bytes = 0;
+  REQUIRE(host.create(request));
+  request.create.limits.io_write_bytes = kSlow;
+  REQUIRE(!host.sandboxes().set_limits(request));
+  return 0;
+}
+
+TEST(SandboxDiskTest, WithoutADiskThereIsNoIoToLimit) {
+  EXPECT_EQ(in_forked_child(refused), 0);
 }
 
 }  // namespace

@@ -92,6 +92,11 @@ struct SandboxConfig {
   std::uint32_t memory_mb = 512;
   std::uint32_t cpu_percent = 100;
   std::uint32_t pids = 512;
+  // Of a sandbox's disk, per second; 0: unlimited.
+  std::uint32_t io_read_mb_per_second = 0;
+  std::uint32_t io_write_mb_per_second = 0;
+  std::uint32_t io_read_operations_per_second = 0;
+  std::uint32_t io_write_operations_per_second = 0;
   bool operator==(const SandboxConfig&) const = default;
 };
 

@@ -106,6 +106,9 @@ class CgroupHierarchy {
   int version() const { return version_; }
   std::vector<std::string> controllers() const;
   std::vector<std::string> directories() const;  // in which groups are made
+  // Of the blkio controller in version 1, which has no groups made in it: the root group as far as
+  // it is mounted, and this process's own where that is another.
+  const std::vector<std::string>& block_directories() const { return block_directories_; }
 
   // Version 2: a group with processes cannot pass controllers on. Moves this process into a group
   // of its own beside the future ones and enables the controllers for them. Call it first, once,
@@ -125,6 +128,7 @@ class CgroupHierarchy {
 
   int version_;
   std::vector<CgroupMount> mounts_;
+  std::vector<std::string> block_directories_;
 };
 
 }  // namespace pons::linux

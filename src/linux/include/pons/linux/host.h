@@ -23,6 +23,7 @@ struct HostFeatures {
   bool overlayfs = false;  // in a mount namespace of its own
   bool idmapped_tmpfs = false;
   bool loop_devices = false;
+  std::string io_limits_missing;  // why devices cannot be limited in speed; empty: they can
 };
 
 // Harmless, and works without privileges. Forks a few short-lived children: call it at start.

@@ -21,7 +21,7 @@ struct NamespacesSettings {
   Duration check_every = std::chrono::seconds(5);  // those that wait in the pool
   Duration check_time = std::chrono::seconds(10);  // who has not answered by then is taken down
   NetworkGate* network_gate = nullptr;  // null: no sandbox has a network; must outlive the provider
-  Limits defaults;  // for a request whose memory_bytes, cpu_percent or pids is 0
+  Limits defaults;  // for a request whose memory_bytes, cpu_percent, pids or io_… is 0
 };
 
 // What the spawner may have on behalf of this provider; everything else is a leak.

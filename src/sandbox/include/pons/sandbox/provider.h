@@ -33,10 +33,16 @@ struct Limits {
   std::uint64_t disk_bytes = 0;   // 0: with an upper in memory, memory_bytes less what must stay
   std::uint64_t disk_inodes = 0;  // 0: 1 per 4 KiB of disk_bytes, with disk_upper per 16 KiB
   bool disk_upper = false;        // the writable layer on disk; disk_bytes is needed then
-  Milliseconds idle_max{0};       // no job and no call for so long ends it; 0: never
-  Milliseconds lifetime_max{0};   // 0: no end
-  bool pause_at_end = false;      // at the end of its lifetime it is paused instead, and waits
-  Milliseconds freeze_after{0};   // freeze when idle for so long; 0: never
+  // How fast that disk may be read and written, with disk_upper only. 0: unlimited. kUnsupported
+  // where the host cannot limit it.
+  std::uint64_t io_read_bytes_per_second = 0;
+  std::uint64_t io_write_bytes_per_second = 0;
+  std::uint32_t io_read_operations_per_second = 0;
+  std::uint32_t io_write_operations_per_second = 0;
+  Milliseconds idle_max{0};      // no job and no call for so long ends it; 0: never
+  Milliseconds lifetime_max{0};  // 0: no end
+  bool pause_at_end = false;     // at the end of its lifetime it is paused instead, and waits
+  Milliseconds freeze_after{0};  // freeze when idle for so long; 0: never
 
   bool operator==(const Limits&) const = default;
 };
@@ -107,6 +113,10 @@ struct Metrics {
   std::optional<std::uint64_t> oom_kills;
   std::optional<std::uint64_t> disk_bytes;
   std::optional<std::uint64_t> disk_inodes;
+  std::optional<std::uint64_t> io_read_bytes;  // of a disk (disk_upper), since it was made
+  std::optional<std::uint64_t> io_write_bytes;
+  std::optional<std::uint64_t> io_read_operations;
+  std::optional<std::uint64_t> io_write_operations;
   std::optional<double> memory_pressure;  // percent of the last 10 s in which something waited
   std::optional<double> cpu_pressure;
   std::optional<double> io_pressure;

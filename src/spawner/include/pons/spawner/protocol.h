@@ -11,7 +11,7 @@ namespace pons::spawner {
 // them. No text is parsed by the process that holds privileges.
 
 inline constexpr std::uint32_t kMagic = 0x504F4E53;  // "PONS"
-inline constexpr std::uint16_t kVersion = 2;
+inline constexpr std::uint16_t kVersion = 3;
 
 inline constexpr std::size_t kTemplateLayersMax = 33;  // of an image, and kTrustLayer
 inline constexpr std::size_t kOwnLayersMax = 32;
@@ -69,6 +69,11 @@ struct SandboxLimits {
   std::uint64_t cpu_percent = 0;
   std::uint64_t disk_bytes = 0;   // never 0 in kCreate: unlimited is refused
   std::uint64_t disk_inodes = 0;  // never 0 in kCreate
+  // Each per second, with kDiskUpper only; 0: unlimited.
+  std::uint64_t io_read_bytes = 0;
+  std::uint64_t io_write_bytes = 0;
+  std::uint64_t io_read_operations = 0;
+  std::uint64_t io_write_operations = 0;
 };
 
 // What a disk (kDiskUpper) may have.
@@ -125,6 +130,7 @@ enum class Step : std::uint32_t {
   kNetNamespace,
   kCgroup,
   kLimits,
+  kIoLimits,  // EOPNOTSUPP, ENODEV, EACCES: as of linux::IoThrottle::find
   kSocket,
   kStore,
   kTemplateLayer,
@@ -171,8 +177,13 @@ enum Usage : std::size_t {
   kMemoryPressure,  // hundredths of a percent, some, avg10
   kCpuPressure,
   kIoPressure,
+  kIoReadBytes,  // of its disk, since it was made
+  kIoWriteBytes,
+  kIoReadOperations,
+  kIoWriteOperations,
   kUsageCount,
 };
+using Values = std::array<std::uint64_t, kUsageCount>;
 
 inline constexpr std::int64_t kOsErrorMax = 4095;  // of the kernel
 
@@ -183,13 +194,13 @@ struct Reply {
   std::int64_t os_error = 0;
   Step step = Step::kNone;
   std::uint32_t reserved = 0;
-  std::array<std::uint64_t, 10> values{};
+  Values values{};
   std::array<Digest, 16> digests{};
 };
 
-static_assert(sizeof(Create) == 8 + 33 * 32 + 48 && sizeof(View) == 8 + 32 * 16 + 8);
+static_assert(sizeof(Create) == 8 + 33 * 32 + 80 && sizeof(View) == 8 + 32 * 16 + 8);
 static_assert(sizeof(Request) == 32 + sizeof(Create) + sizeof(View));
-static_assert(sizeof(Reply) == 32 + 80 + 512);
+static_assert(sizeof(Reply) == 32 + 112 + 512);
 
 // Nothing unless size, magic, version, kind and every count are right, or for a reply size, magic,
 // status, step and os_error.
