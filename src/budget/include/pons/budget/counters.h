@@ -12,6 +12,7 @@
 #include "pons/base/clock.h"
 #include "pons/base/result.h"
 #include "pons/budget/limits.h"
+#include "pons/budget/text_map.h"
 
 // How much of each limit is used and reserved, for a tree of nodes. No I/O and no clock: the caller
 // says what time it is. What is reserved counts in every window that is open until it is settled;
@@ -95,12 +96,6 @@ class Counters {
     Estimate estimate;
     std::int64_t expires_ms;
   };
-  struct Names {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>{}(text);
-    }
-  };
   using Starts = std::array<std::int64_t, kWindows>;
 
   Starts starts_at(std::int64_t now_ms);
@@ -113,7 +108,7 @@ class Counters {
   std::int64_t lease_ms_;
   std::int64_t latest_ms_ = 0;
   std::uint64_t last_number_ = 0;
-  std::unordered_map<std::string, std::shared_ptr<Node>, Names, std::equal_to<>> nodes_;
+  TextMap<std::shared_ptr<Node>> nodes_;
   std::unordered_map<std::uint64_t, Open> open_;
   std::vector<Warning> warnings_;
 };
