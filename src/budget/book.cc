@@ -233,7 +233,6 @@ Task<Result<void>> Book::start() {
                               .file_bytes = options_.journal_file_bytes,
                               .sync_interval = options_.sync_interval},
                              last_file, now()));
-  CO_TRY_VOID(co_await store_batches());
   CO_TRY_VOID(co_await flush());
   CO_TRY_VOID(co_await ledger_->restore(counters_, now()));
   tasks_.spawn(run());
@@ -262,6 +261,8 @@ Task<Result<void>> Book::round() {
 }
 
 Task<Result<void>> Book::flush() {
+  // Files that wait make room for this one first.
+  CO_TRY_VOID(co_await store_batches());
   CO_TRY_VOID(log_->finish_file());
   co_return co_await store_batches();
 }

@@ -52,7 +52,8 @@ void CallState::apply(Record record) {
 
 Result<std::unique_ptr<CallLog>> CallLog::open(JournalOptions options, std::int64_t last_number,
                                                std::int64_t now_ms) {
-  std::unique_ptr<CallLog> log(new CallLog(TRY(Journal::open(std::move(options)))));
+  auto journal = TRY(Journal::open(std::move(options)));
+  std::unique_ptr<CallLog> log(new CallLog(std::move(journal)));
   TRY_VOID(log->take_over(last_number, now_ms));
   return log;
 }

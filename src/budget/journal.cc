@@ -62,6 +62,8 @@ class Journal::Disk {
 
   void use(std::shared_ptr<linux::UniqueFd> file) {
     const std::lock_guard lock(mutex_);
+    // The one before may wait long for the store.
+    if (file_ != nullptr) left_.push_back(std::move(file_));
     file_ = std::move(file);
     is_new_ = true;
   }
@@ -89,21 +91,23 @@ class Journal::Disk {
     for (;;) {
       changed_.wait(lock, [&] { return stop_ || dirty_ || !removals_.empty(); });
       const bool last = stop_;
-      const auto file = file_;
+      auto files = std::exchange(left_, {});
+      if (file_ != nullptr) files.push_back(file_);
       const bool is_new = std::exchange(is_new_, false);
       const auto removals = std::exchange(removals_, {});
       dirty_ = false;
       lock.unlock();
-      sync(file, is_new, removals);
+      sync(files, is_new, removals);
       lock.lock();
       if (last) return;
       changed_.wait_for(lock, interval_, [&] { return stop_; });
     }
   }
 
-  void sync(const std::shared_ptr<linux::UniqueFd>& file, bool is_new,
+  void sync(const std::vector<std::shared_ptr<linux::UniqueFd>>& files, bool is_new,
             const std::vector<std::string>& removals) {
-    if (file != nullptr && fdatasync(file->get()) != 0) return fail("sync journal", errno);
+    for (const auto& file : files)
+      if (fdatasync(file->get()) != 0) return fail("sync journal", errno);
     if (is_new && !sync_directory()) return;
     for (const std::string& path : removals)
       if (unlink(path.c_str()) != 0 && errno != ENOENT) return fail("remove journal", errno);
@@ -127,6 +131,7 @@ class Journal::Disk {
   std::condition_variable changed_;
   std::shared_ptr<linux::UniqueFd> file_;  // guarded by mutex_, as all below
   bool is_new_ = false;
+  std::vector<std::shared_ptr<linux::UniqueFd>> left_;
   std::vector<std::string> removals_;
   bool stop_ = false;
   std::thread thread_;  // last: it uses all of the above
