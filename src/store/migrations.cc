@@ -15,6 +15,8 @@ extern const char pons_store_migration_0002_begin[];
 extern const char pons_store_migration_0002_end[];
 extern const char pons_store_migration_0003_begin[];
 extern const char pons_store_migration_0003_end[];
+extern const char pons_store_migration_0004_begin[];
+extern const char pons_store_migration_0004_end[];
 }
 // NOLINTEND(readability-identifier-naming)
 
@@ -59,7 +61,7 @@ Result<void> apply(Database& database, const Migration& migration) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 3> kAll = {{
+  static const std::array<Migration, 4> kAll = {{
       {.number = 1,
        .name = "projects_and_keys",
        .sql = {pons_store_migration_0001_begin, pons_store_migration_0001_end}},
@@ -69,6 +71,9 @@ std::span<const Migration> migrations() {
       {.number = 3,
        .name = "open_sandboxes",
        .sql = {pons_store_migration_0003_begin, pons_store_migration_0003_end}},
+      {.number = 4,
+       .name = "model_keys",
+       .sql = {pons_store_migration_0004_begin, pons_store_migration_0004_end}},
   }};
   return kAll;
 }

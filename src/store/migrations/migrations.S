@@ -5,6 +5,8 @@
     .global pons_store_migration_0002_end
     .global pons_store_migration_0003_begin
     .global pons_store_migration_0003_end
+    .global pons_store_migration_0004_begin
+    .global pons_store_migration_0004_end
 pons_store_migration_0001_begin:
     .incbin "0001_projects_and_keys.sql"
 pons_store_migration_0001_end:
@@ -14,4 +16,7 @@ pons_store_migration_0002_end:
 pons_store_migration_0003_begin:
     .incbin "0003_open_sandboxes.sql"
 pons_store_migration_0003_end:
+pons_store_migration_0004_begin:
+    .incbin "0004_model_keys.sql"
+pons_store_migration_0004_end:
     .section .note.GNU-stack, "", %progbits

@@ -1,0 +1,297 @@
+#include "pons/budget/book.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "call_log.h"
+#include "ledger.h"
+#include "moment.h"
+#include "pons/base/check.h"
+#include "pons/base/id.h"
+#include "pons/base/log.h"
+
+namespace pons::budget {
+
+namespace {
+
+// How often a stream's usage goes into the journal.
+constexpr std::int64_t kProgressMs = 500;
+constexpr Duration kAfterFailure = std::chrono::seconds(1);
+constexpr std::int64_t kDayMs = 86'400'000;
+constexpr std::int64_t kSandboxSecondsMax = 31LL * 86'400;
+constexpr std::string_view kSandboxModel = "sandbox";
+
+struct CallTag {
+  static constexpr std::string_view kPrefix = "mc";
+};
+
+std::string new_call_id() {
+  return Id<CallTag>::generate().text();
+}
+
+Amounts real_amounts(const Settled& settled) {
+  Amounts amounts = amounts_of(settled.usage, settled.cost_nano);
+  amounts[What::kRequests] = settled.requests;
+  amounts[What::kSandboxSeconds] = settled.sandbox_seconds;
+  return amounts;
+}
+
+}  // namespace
+
+struct Book::State {
+  std::string id;
+  Reservation held;
+  const Price* price;
+  Settled if_lost;     // as the counters and the journal have it
+  Progress last = {};  // the newest
+  std::int64_t written_ms = 0;
+  bool sent = false;
+};
+
+// ---- a call
+
+Call::~Call() {
+  if (book_ != nullptr) book_->drop(number_);
+}
+
+void Call::sent() {
+  if (book_ != nullptr) book_->sent(number_);
+}
+
+void Call::progress(const models::Usage& usage) {
+  if (book_ != nullptr) book_->progress(number_, usage);
+}
+
+void Call::settle(const models::Usage& usage, Outcome outcome) {
+  if (Book* book = std::exchange(book_, nullptr)) book->settle(number_, usage, outcome);
+}
+
+Result<Call> Book::begin_call(CallWish wish, Refused* refused) {
+  const Key* key = TRY(keys_->find(wish.node_id));
+  if (wish.model.empty() || !is_record_text(wish.model) || !is_record_text(wish.provider))
+    return make_error(ErrorCode::kInvalid, "begin call",
+                      "names of models and providers have at most 128 bytes and no control "
+                      "characters");
+  TRY_VOID(keys_->may_call(*key, wish.model));
+  const Price* price = TRY(prices_.find(wish.model));
+  Reserved call{.id = new_call_id(),
+                .project_id = key->project_id,
+                .path = keys_->path_of(*key),
+                .model = std::move(wish.model),
+                .provider = std::move(wish.provider),
+                .estimate = within_bounds(wish.estimate),
+                .time_ms = now()};
+  models::Usage prompt = call.estimate;
+  prompt.output = 0;
+  prompt.reasoning.reset();
+  call.input_nano = cost(*price, prompt);
+
+  State state{.id = call.id, .price = price, .if_lost = as_lost(call, {}, Outcome::kExpired, 0)};
+  state.held =
+      TRY(counters_.reserve(wish.node_id,
+                            {.most = amounts_of(call.estimate, cost(*price, call.estimate)),
+                             .if_lost = real_amounts(state.if_lost)},
+                            call.time_ms, refused));
+  TRY_VOID(log_->reserve(std::move(call)));
+  if (log_->has_batch()) wake_.set();
+  const std::uint64_t number = state.held.number();
+  std::string id = state.id;
+  calls_.emplace(number, std::make_unique<State>(std::move(state)));
+  return Call(*this, number, std::move(id));
+}
+
+void Book::sent(std::uint64_t number) {
+  progress(number, {});
+}
+
+void Book::progress(std::uint64_t number, const models::Usage& usage) {
+  const auto found = calls_.find(number);
+  if (found == calls_.end()) return;
+  State& state = *found->second;
+  const models::Usage bounded = within_bounds(usage);
+  state.last = {.id = state.id, .usage = bounded, .cost_nano = cost(*state.price, bounded)};
+  const std::int64_t time = now();
+  if (state.sent && time - state.written_ms < kProgressMs) return;
+  state.sent = true;
+  state.written_ms = time;
+  log_->progress(state.last);
+  state.if_lost = as_lost(log_->reserved(state.id), state.last, Outcome::kExpired, time);
+  state.held.renew(real_amounts(state.if_lost), time);
+}
+
+void Book::finish(std::uint64_t number, Settled settled) {
+  const auto found = calls_.find(number);
+  const Amounts real = real_amounts(settled);
+  const std::int64_t time = settled.time_ms;
+  log_->settle(std::move(settled));
+  found->second->held.settle(real, time);
+  calls_.erase(found);
+}
+
+void Book::settle(std::uint64_t number, const models::Usage& usage, Outcome outcome) {
+  const auto found = calls_.find(number);
+  if (found == calls_.end()) return;  // its time was over
+  const models::Usage bounded = within_bounds(usage);
+  finish(number, {.id = found->second->id,
+                  .usage = bounded,
+                  .cost_nano = cost(*found->second->price, bounded),
+                  .outcome = outcome,
+                  .time_ms = now()});
+}
+
+void Book::drop(std::uint64_t number) {
+  const auto found = calls_.find(number);
+  if (found == calls_.end()) return;
+  if (found->second->sent) {
+    finish(number, as_lost(log_->reserved(found->second->id), found->second->last,
+                           Outcome::kCancelled, now()));
+    return;
+  }
+  log_->release(found->second->id);
+  calls_.erase(found);
+}
+
+void Book::sweep() {
+  for (const std::uint64_t number : counters_.sweep(now())) {
+    const auto found = calls_.find(number);
+    CHECK(found != calls_.end());
+    Settled settled = found->second->if_lost;
+    settled.time_ms = latest_ms_;
+    LOG_WARN("nothing was heard of a call for too long", {"call", settled.id});
+    log_->settle(std::move(settled));
+    calls_.erase(found);
+  }
+}
+
+Result<void> Book::charge_sandbox(const std::string& node_id, std::int64_t seconds,
+                                  Refused* refused) {
+  const Key* key = TRY(keys_->find(node_id));
+  if (seconds < 1 || seconds > kSandboxSecondsMax)
+    return make_error(ErrorCode::kInvalid, "charge sandbox", "that is no time a sandbox has run");
+  Reserved call{.id = new_call_id(),
+                .project_id = key->project_id,
+                .path = keys_->path_of(*key),
+                .model = std::string(kSandboxModel),
+                .provider = {},
+                .estimate = {},
+                .time_ms = now()};
+  Settled settled{.id = call.id,
+                  .usage = {},
+                  .sandbox_seconds = seconds,
+                  .requests = 0,
+                  .cost_nano = seconds * options_.sandbox_second_nano,
+                  .outcome = Outcome::kSandbox,
+                  .time_ms = call.time_ms};
+  const Amounts real = real_amounts(settled);
+  TRY_VOID(log_->reserve(std::move(call)));
+  log_->settle(std::move(settled));
+  return counters_.charge(node_id, real, latest_ms_, refused);
+}
+
+// ---- the book
+
+Book::Book(linux::Loop& loop, store::Store& store, const Clock& clock, Prices prices,
+           BookOptions options)
+    : loop_(loop),
+      clock_(clock),
+      prices_(std::move(prices)),
+      options_(std::move(options)),
+      counters_(options_.lease),
+      keys_(std::make_unique<Keys>(store, counters_, clock)),
+      ledger_(std::make_unique<Ledger>(store)),
+      stored_(loop),
+      wake_(loop),
+      tasks_(loop) {}
+
+Book::~Book() {
+  CHECK(calls_.empty());
+}
+
+// A clock that goes back would put a call into a window that is over.
+std::int64_t Book::now() {
+  latest_ms_ = std::max(latest_ms_, moment_ms(clock_));
+  return latest_ms_;
+}
+
+Task<Result<std::unique_ptr<Book>>> Book::open(linux::Loop& loop, store::Store& store,
+                                               const Clock& clock, Prices prices,
+                                               BookOptions options) {
+  if (mkdir(options.directory.c_str(), 0700) != 0 && errno != EEXIST)
+    co_return os_error("create journal directory", options.directory);
+  std::unique_ptr<Book> book(new Book(loop, store, clock, std::move(prices), std::move(options)));
+  CO_TRY_VOID(co_await book->start());
+  co_return std::move(book);
+}
+
+Task<Result<void>> Book::start() {
+  CO_TRY_VOID(co_await keys_->load());
+  CO_TRY(const std::int64_t last_file, co_await ledger_->last_file());
+  CO_TRY(log_, CallLog::open({.directory = options_.directory,
+                              .file_bytes = options_.journal_file_bytes,
+                              .sync_interval = options_.sync_interval},
+                             last_file, now()));
+  CO_TRY_VOID(co_await flush());
+  CO_TRY_VOID(co_await ledger_->restore(counters_, now()));
+  tasks_.spawn(run());
+  co_return {};
+}
+
+Task<> Book::run() {
+  for (;;) {
+    co_await wake_.wait(loop_.now() + options_.store_interval);
+    wake_.reset();
+    if (const auto done = co_await round(); !done) {
+      LOG_ERROR("calls to models wait for the store", {"error", done.error()});
+      co_await loop_.sleep_for(kAfterFailure);
+    }
+  }
+}
+
+Task<Result<void>> Book::round() {
+  sweep();
+  // Files that wait already are not joined by small ones.
+  if (!log_->has_batch()) CO_TRY_VOID(log_->finish_file());
+  CO_TRY_VOID(co_await store_batches());
+  CO_TRY_VOID(co_await keys_->revoke_expired());
+  const std::int64_t kept = std::max(options_.calls_kept_days, 1) * kDayMs;
+  co_return co_await ledger_->prune(now() - kept);
+}
+
+Task<Result<void>> Book::flush() {
+  // Files that wait make room for this one first.
+  CO_TRY_VOID(co_await store_batches());
+  CO_TRY_VOID(log_->finish_file());
+  co_return co_await store_batches();
+}
+
+Task<Result<void>> Book::store_batches() {
+  // One at a time; the next has less to do.
+  while (storing_) co_await stored_.wait(loop_.now() + options_.store_interval);
+  struct Storing {
+    explicit Storing(Book& one) : book(one) {
+      book.storing_ = true;
+      book.stored_.reset();
+    }
+    ~Storing() {
+      book.storing_ = false;
+      book.stored_.set();
+    }
+    Book& book;
+  } const storing(*this);
+  while (log_->has_batch()) {
+    const CallLog::Batch& batch = log_->first_batch();
+    CO_TRY_VOID(co_await ledger_->store_file(batch.number, batch.entries, now()));
+    log_->first_batch_is_stored();
+  }
+  co_return {};
+}
+
+Task<Result<std::vector<UsageRow>>> Book::usage(UsageQuery query) {
+  CO_TRY_VOID(co_await flush());
+  co_return co_await ledger_->usage(std::move(query));
+}
+
+}  // namespace pons::budget

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "pons/base/clock.h"
+#include "pons/base/result.h"
+#include "pons/base/task.h"
+#include "pons/budget/counters.h"
+#include "pons/budget/keys.h"
+#include "pons/budget/prices.h"
+#include "pons/budget/usage.h"
+#include "pons/linux/loop.h"
+#include "pons/store/store.h"
+
+// Who may spend what, and who has: keys, counters, journal and ledger as one. Whatever happens to
+// the process, a call that was begun is charged once or not at all.
+
+namespace pons::budget {
+
+struct BookOptions {
+  std::string directory;                   // for the journal; of this book alone
+  Duration lease = std::chrono::hours(1);  // of a call without progress
+  Duration store_interval =
+      std::chrono::minutes(1);  // from the journal to the store, at the latest
+  Duration sync_interval = std::chrono::milliseconds(200);  // what a power failure may cost
+  std::size_t journal_file_bytes = 8ULL << 20;
+  int calls_kept_days = 90;              // single calls; the sums stay
+  std::int64_t sandbox_second_nano = 0;  // what a second of a sandbox costs
+};
+
+struct CallWish {
+  std::string node_id;
+  std::string model;  // as it is priced, and as keys name it
+  std::string provider;
+  models::Usage estimate;  // the most that it can come to: the whole prompt, all output it may have
+};
+
+class Book;
+
+// A call under way: its estimate is reserved. Dropping it gives that back, or, once it was sent,
+// charges what is known of it: a client that leaves does not get its tokens for nothing. Must not
+// outlive the book.
+class Call {
+ public:
+  Call(Call&& other) noexcept
+      : book_(std::exchange(other.book_, nullptr)),
+        number_(other.number_),
+        id_(std::move(other.id_)) {}
+  Call& operator=(Call&& other) noexcept {
+    Call incoming(std::move(other));
+    std::swap(book_, incoming.book_);
+    std::swap(number_, incoming.number_);
+    std::swap(id_, incoming.id_);
+    return *this;
+  }
+  ~Call();
+
+  const std::string& id() const { return id_; }  // "mc_…"
+  // The provider has it. From here on a death of the process is charged for.
+  void sent();
+  // What it has used so far; as often as one likes.
+  void progress(const models::Usage& usage);
+  void settle(const models::Usage& usage, Outcome outcome);
+
+ private:
+  friend class Book;
+  Call(Book& book, std::uint64_t number, std::string id)
+      : book_(&book), number_(number), id_(std::move(id)) {}
+  Book* book_;
+  std::uint64_t number_;
+  std::string id_;
+};
+
+class CallLog;
+class Ledger;
+struct Settled;
+
+class Book {
+ public:
+  // Finishes what a process before has left. The store, the clock and the loop outlive it.
+  static Task<Result<std::unique_ptr<Book>>> open(linux::Loop& loop, store::Store& store,
+                                                  const Clock& clock, Prices prices,
+                                                  BookOptions options);
+  ~Book();
+
+  Keys& keys() { return *keys_; }
+  const Prices& prices() const { return prices_; }
+
+  // kDenied: the key is not good, or not for this model. kNotFound: the model has no price. kLimit:
+  // a limit is reached, and `refused` says which. kUnavailable: it cannot be recorded.
+  Result<Call> begin_call(CallWish wish, Refused* refused = nullptr);
+  // Time that a sandbox has run. It is counted in any case that is not kDenied or kUnavailable;
+  // kLimit says that there is no more.
+  Result<void> charge_sandbox(const std::string& node_id, std::int64_t seconds,
+                              Refused* refused = nullptr);
+  std::vector<Warning> take_warnings() { return counters_.take_warnings(); }
+
+  // Everything that was settled before is in it.
+  Task<Result<std::vector<UsageRow>>> usage(UsageQuery query);
+  Amounts used(std::string_view node_id, Window window) {
+    return counters_.used(node_id, window, now());
+  }
+  Amounts reserved(std::string_view node_id) const { return counters_.reserved(node_id); }
+
+  // Brings what was settled into the store.
+  Task<Result<void>> flush();
+  // Settles calls of which nothing was heard for too long; the book does so by itself, too.
+  void sweep();
+
+ private:
+  friend class Call;
+  struct State;
+
+  Book(linux::Loop& loop, store::Store& store, const Clock& clock, Prices prices,
+       BookOptions options);
+  Task<Result<void>> start();
+  Task<> run();
+  Task<Result<void>> round();
+  Task<Result<void>> store_batches();
+  std::int64_t now();
+
+  void sent(std::uint64_t number);
+  void progress(std::uint64_t number, const models::Usage& usage);
+  void settle(std::uint64_t number, const models::Usage& usage, Outcome outcome);
+  void drop(std::uint64_t number);
+  void finish(std::uint64_t number, Settled settled);
+
+  linux::Loop& loop_;
+  const Clock& clock_;
+  Prices prices_;
+  BookOptions options_;
+  std::int64_t latest_ms_ = 0;
+  Counters counters_;
+  std::unique_ptr<Keys> keys_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<CallLog> log_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<State>> calls_;  // by reservation
+  bool storing_ = false;
+  linux::Event stored_;
+  linux::Event wake_;
+  linux::TaskGroup tasks_;  // last: its tasks use all of the above
+};
+
+}  // namespace pons::budget
