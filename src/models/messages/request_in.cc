@@ -37,6 +37,8 @@ Result<void> read_messages(const JsonNode& root, Request& request) {
     const Role role = TRY(read_role(message));
     const JsonNode content = TRY(message.at("content"));
     request.messages.push_back({role, TRY(read_content(content, place_of(role)))});
+    keep_extras(message, std::array<KnownField, 2>{{{"role"}, {"content"}}},
+                request.messages.back().extras);
     anyone_spoke = anyone_spoke || role != Role::kSystem;
     return {};
   }));

@@ -29,7 +29,8 @@ std::size_t likely_size(const Request& request) {
 // What was read from this protocol goes as it came.
 void write_own(JsonWriter& json, const Request& request) {
   std::size_t first = 0;
-  if (!request.messages.empty() && request.messages[0].role == Role::kSystem) {
+  if (!request.messages.empty() && request.messages[0].role == Role::kSystem &&
+      request.messages[0].extras.empty()) {
     json.key("system");
     write_content(json, request.messages[0].parts, Extras::kKept);
     first = 1;
@@ -38,6 +39,7 @@ void write_own(JsonWriter& json, const Request& request) {
   for (std::size_t i = first; i < request.messages.size(); ++i) {
     json.begin_object().field("role", name_of_role(request.messages[i].role)).key("content");
     write_content(json, request.messages[i].parts, Extras::kKept);
+    write_extras(json, request.messages[i].extras);
     json.end_object();
   }
   json.end_array();

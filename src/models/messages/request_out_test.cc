@@ -80,7 +80,7 @@ constexpr const char* kRich =
       "title":"T","context":"C","citations":{"enabled":true}},
      {"type":"image","source":{"type":"file","file_id":"f"},"transformations":{"oversized_image":"error"}}]},
    {"role":"system","content":"by the way"},
-   {"role":"user","content":[]}],
+   {"role":"user","content":[],"id":"m1"}],
   "tools":[{"name":"f","description":"d","input_schema":{"type":"object","$defs":{"x":{"$ref":"#"}}},
     "strict":false,"defer_loading":true,"cache_control":{"type":"ephemeral"}},
    {"type":"bash_20250124","name":"bash"}],

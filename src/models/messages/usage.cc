@@ -40,7 +40,7 @@ void UsageCount::see(const JsonNode& usage) {
   if (const auto creation = usage.find("cache_creation")) {
     raise(cache_write_hour_, *creation, "ephemeral_1h_input_tokens");
     const auto minutes = count_at(*creation, "ephemeral_5m_input_tokens").value_or(0);
-    cache_write_ = std::max(cache_write_, minutes + cache_write_hour_);
+    cache_write_ = std::max(cache_write_, std::min(minutes + cache_write_hour_, kTokensMax));
   }
   if (const auto details = usage.find("output_tokens_details"))
     if (const auto thinking = count_at(*details, "thinking_tokens"))
