@@ -22,6 +22,14 @@ struct CacheHint {
   bool operator==(const CacheHint&) const = default;
 };
 
+// A field that has no place in this form: goes on within its protocol; to others it is either lost,
+// which the caller is told, or refused.
+struct ExtraField {
+  std::string name;
+  std::string json;
+  bool operator==(const ExtraField&) const = default;
+};
+
 struct TextPart {
   std::string text;
   std::string citations = {};  // JSON array in the form of `cited_in`; empty: none
@@ -92,6 +100,7 @@ struct Part {
                OpaquePart>
       content;
   std::optional<CacheHint> cache = std::nullopt;
+  std::vector<ExtraField> extras = {};  // for its own protocol only; others lose them
   bool operator==(const Part&) const = default;
 };
 
@@ -102,6 +111,7 @@ enum class Role : std::uint8_t { kSystem, kDeveloper, kUser, kAssistant };
 struct Message {
   Role role = Role::kUser;
   std::vector<Part> parts;
+  std::vector<ExtraField> extras = {};  // for its own protocol only; others lose them
   bool operator==(const Message&) const = default;
 };
 
@@ -116,6 +126,7 @@ struct Tool {
   std::optional<bool> strict = std::nullopt;
   std::optional<CacheHint> cache = std::nullopt;
   Protocol protocol = Protocol::kMessages;  // of kServer: who knows it
+  std::vector<ExtraField> extras = {};      // for its own protocol only; others lose them
   bool operator==(const Tool&) const = default;
 };
 
@@ -145,14 +156,6 @@ struct OutputFormat {
   std::string description = {};
   std::optional<bool> strict = std::nullopt;
   bool operator==(const OutputFormat&) const = default;
-};
-
-// A field that has no place in this form: goes on within its protocol; to others it is either lost,
-// which the caller is told, or refused.
-struct ExtraField {
-  std::string name;
-  std::string json;
-  bool operator==(const ExtraField&) const = default;
 };
 
 struct Request {

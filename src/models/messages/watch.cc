@@ -1,0 +1,57 @@
+#include <array>
+
+#include "messages/errors.h"
+#include "messages/usage.h"
+#include "messages/wire.h"
+
+namespace pons::models::messages {
+
+namespace {
+
+class MessagesWatch final : public StreamWatch {
+ public:
+  bool see(const http::ServerEvent& event) override {
+    const auto root = document_.parse(event.data);
+    if (!root || !root->is_object()) return false;
+    const auto type = root->string_or("type", event.event);
+    if (!type || type->empty()) return false;
+    if (*type == "content_block_delta") {
+      see_delta(*root);
+    } else if (*type == "message_start") {
+      began_ = true;
+      if (const auto message = root->find("message")) see_usage(*message);
+    } else if (*type == "message_delta") {
+      see_usage(*root);
+    } else if (*type == "message_stop") {
+      whole_ = began_;
+    } else if (*type == "error") {
+      failure_ = failure_of(*root, 0);
+    }
+    return true;
+  }
+
+ private:
+  void see_delta(const JsonNode& root) {
+    const auto delta = root.find("delta");
+    if (!delta) return;
+    constexpr std::array<std::string_view, 3> kKeys = {"text", "partial_json", "thinking"};
+    for (const std::string_view key : kKeys)
+      output_bytes_ += delta->string_or(key, "").value_or("").size();
+  }
+
+  void see_usage(const JsonNode& holder) {
+    if (const auto usage = holder.find("usage")) count_.see(*usage);
+    usage_ = count_.usage();
+  }
+
+  JsonDocument document_;
+  UsageCount count_;
+};
+
+}  // namespace
+
+std::unique_ptr<StreamWatch> stream_watch() {
+  return std::make_unique<MessagesWatch>();
+}
+
+}  // namespace pons::models::messages
