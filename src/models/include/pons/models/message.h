@@ -51,7 +51,8 @@ struct MediaPart {
 };
 
 // Reasoning. The proof is what its author needs to believe that it is his, unchanged: of kMessages
-// the signature, of kResponses a JSON object {"id","encrypted_content"}, of kChat nothing.
+// the signature, of kResponses a JSON object {"id","encrypted_content"}, of kChat nothing or the
+// JSON list of a provider's own reasoning_details.
 struct ThinkingPart {
   std::string text;
   std::string proof = {};
@@ -95,6 +96,14 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
+// A field that has no place in this form: goes on within its protocol; to others it is either lost,
+// which the caller is told, or refused.
+struct ExtraField {
+  std::string name;
+  std::string json;
+  bool operator==(const ExtraField&) const = default;
+};
+
 enum class Role : std::uint8_t { kSystem, kDeveloper, kUser, kAssistant };
 
 // Tool calls stand in messages of the assistant, tool results in those of the user, in the order in
@@ -102,6 +111,7 @@ enum class Role : std::uint8_t { kSystem, kDeveloper, kUser, kAssistant };
 struct Message {
   Role role = Role::kUser;
   std::vector<Part> parts;
+  std::vector<ExtraField> extras = {};  // kChat's name of a participant …: to others they are lost
   bool operator==(const Message&) const = default;
 };
 
@@ -145,14 +155,6 @@ struct OutputFormat {
   std::string description = {};
   std::optional<bool> strict = std::nullopt;
   bool operator==(const OutputFormat&) const = default;
-};
-
-// A field that has no place in this form: goes on within its protocol; to others it is either lost,
-// which the caller is told, or refused.
-struct ExtraField {
-  std::string name;
-  std::string json;
-  bool operator==(const ExtraField&) const = default;
 };
 
 struct Request {
