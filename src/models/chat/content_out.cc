@@ -25,12 +25,18 @@ void write_image(JsonWriter& json, const MediaPart& media) {
   json.end_object();
 }
 
+// Else its reader would take the data for something else.
+bool is_known_as_base64(std::string_view data) {
+  return !data.starts_with("http") && !data.starts_with("data:");
+}
+
 void write_file(JsonWriter& json, const MediaPart& media, std::string_view name) {
   json.field("type", "file").key("file").begin_object();
   if (media.source == Source::kFile)
     json.field("file_id", media.data);
   else
-    json.field("file_data", media.source == Source::kUrl || media.media_type.empty()
+    json.field("file_data", media.source == Source::kUrl ||
+                                    (media.media_type.empty() && is_known_as_base64(media.data))
                                 ? media.data
                                 : data_url(media));
   if (!name.empty()) json.field("filename", name);
@@ -59,12 +65,17 @@ bool is_text_document(const MediaPart& media) {
   return media.source == Source::kText;
 }
 
-std::string text_of_document(const MediaPart& media) {
-  std::string text;
-  if (!media.name.empty()) text += fmt::format("Document \"{}\"\n", media.name);
-  if (!media.context.empty()) text += media.context + "\n";
-  if (!text.empty()) text += "\n";
-  return text + media.data;
+void append_text(std::string& out, const Part& part) {
+  if (const auto* text = std::get_if<TextPart>(&part.content)) {
+    out += text->text;
+  } else if (const auto* refused = std::get_if<RefusalPart>(&part.content)) {
+    out += refused->text;
+  } else if (const auto* media = std::get_if<MediaPart>(&part.content)) {
+    if (!media->name.empty()) out += fmt::format("Document \"{}\"\n", media->name);
+    if (!media->context.empty()) out += media->context + "\n";
+    if (!media->name.empty() || !media->context.empty()) out += "\n";
+    out += media->data;
+  }
 }
 
 bool is_plain_text(const Part& part) {
@@ -108,12 +119,10 @@ Result<void> write_own_content(JsonWriter& json, const Content& content) {
   return {};
 }
 
-std::optional<std::string> text_of(const Part& part) {
-  if (const auto* text = std::get_if<TextPart>(&part.content)) return text->text;
-  if (const auto* refused = std::get_if<RefusalPart>(&part.content)) return refused->text;
-  if (const auto* media = std::get_if<MediaPart>(&part.content); media && is_text_document(*media))
-    return text_of_document(*media);
-  return std::nullopt;
+bool is_text(const Part& part) {
+  if (const auto* media = std::get_if<MediaPart>(&part.content)) return is_text_document(*media);
+  return std::holds_alternative<TextPart>(part.content) ||
+         std::holds_alternative<RefusalPart>(part.content);
 }
 
 bool is_media(const Part& part) {
@@ -124,10 +133,12 @@ bool is_media(const Part& part) {
 std::string joined_text(const Content& content, std::string_view separator) {
   std::string joined;
   for (const Part* const part : content) {
-    const auto text = text_of(*part);
-    if (!text || text->empty()) continue;
+    if (!is_text(*part)) continue;
+    const std::size_t before = joined.size();
     if (!joined.empty()) joined += separator;
-    joined += *text;
+    const std::size_t begin = joined.size();
+    append_text(joined, *part);
+    if (joined.size() == begin) joined.resize(before);
   }
   return joined;
 }
@@ -145,9 +156,11 @@ Result<void> write_part(JsonWriter& json, const Part& part, Omitted& omitted) {
   TRY_VOID(expect_known(part));
   const auto* const media = std::get_if<MediaPart>(&part.content);
   if (media != nullptr && media->with_citations) omit(omitted, "citations");
-  if (const auto text = text_of(part)) {
+  if (is_text(part)) {
+    std::string text;
+    append_text(text, part);
     json.begin_object();
-    write_text(json, *text);
+    write_text(json, text);
     json.end_object();
     return {};
   }

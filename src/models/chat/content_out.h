@@ -15,8 +15,8 @@ using Content = std::vector<const Part*>;
 Result<void> write_own_content(JsonWriter& json, const Content& content);
 void write_cache_hint(JsonWriter& json, const std::optional<CacheHint>& cache);
 
-// What other protocols call text, documents of plain text included; nothing: it is something else.
-std::optional<std::string> text_of(const Part& part);
+// What other protocols call text: documents of plain text are some.
+bool is_text(const Part& part);
 // A string as long as it is text only, since there are servers that read nothing else.
 Result<void> write_content(JsonWriter& json, const Content& content, Omitted& omitted);
 Result<void> write_part(JsonWriter& json, const Part& part, Omitted& omitted);

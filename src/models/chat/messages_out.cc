@@ -95,7 +95,7 @@ Result<void> MessageWriter::write_assistant_content(Messages turn, bool has_call
       if (text && !text->citations.empty() && !own_) omit(omitted_, "citations");
       if (const auto* one = std::get_if<RefusalPart>(&part.content); one && !own_)
         refused += one->text;
-      else if (text_of(part) || is_media(part) || (opaque && opaque->type != "audio"))
+      else if (is_text(part) || is_media(part) || (opaque && opaque->type != "audio"))
         content.push_back(&part);
     }
     const std::string text = own_ ? "" : joined_text(content, "");
@@ -160,7 +160,7 @@ Result<void> MessageWriter::write_assistant(Messages turn) {
   if (has_calls) write_calls(turn);
   if (own_ && !turn.front().parts.empty()) {
     const Part& last = turn.front().parts.back();
-    if (!text_of(last) && !is_media(last)) write_cache_hint(json_, last.cache);
+    if (!is_text(last) && !is_media(last)) write_cache_hint(json_, last.cache);
     for (const Part& part : turn.front().parts)
       if (const auto* opaque = std::get_if<OpaquePart>(&part.content);
           opaque && opaque->type == "audio")

@@ -81,6 +81,7 @@ Result<void> read_format(const JsonNode& node, OutputFormat& format) {
   const JsonNode said = TRY(node.at("json_schema"));
   format.kind = OutputFormat::Kind::kSchema;
   format.name = TRY(said.string_at("name"));
+  if (format.name.empty()) return said.error("the name must not be empty");
   format.description = TRY(said.string_or("description", ""));
   format.strict = TRY(said.bool_at("strict"));
   if (const auto schema = said.find("schema")) {

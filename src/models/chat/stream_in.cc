@@ -73,6 +73,7 @@ Result<void> ChunkReader::begin(const JsonNode& root, const AnswerSink& sink) {
 
 Result<void> ChunkReader::take_choice(const JsonNode& root, const JsonNode& choice,
                                       const AnswerSink& sink) {
+  if (over_) return {};
   TRY_VOID(begin(root, sink));
   // Moonshot's place for it.
   if (const auto usage = choice.find("usage"); usage && usage->is_object())

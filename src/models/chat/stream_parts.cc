@@ -164,11 +164,11 @@ Result<void> StreamParts::grow_tool(const ToolDelta& delta, const AnswerSink& si
 }
 
 Result<void> StreamParts::note(Kind kind, std::string json, const AnswerSink& sink) {
+  held_bytes_ += json.size();
+  if (held_bytes_ > kHeldBytesMax) return unreadable("the answer's annotations are too long");
   // A citation may come after the text it is of.
   for (std::size_t i = slots_.size(); i-- > open_;)
     if (slots_[i].kind == kind) {
-      held_bytes_ += json.size();
-      if (held_bytes_ > kHeldBytesMax) return unreadable("the answer's annotations are too long");
       slots_[i].notes.push_back(std::move(json));
       return {};
     }

@@ -27,15 +27,16 @@ Result<void> read_custom(const JsonNode& custom, Tool& tool) {
   if (!format) return {};
   TRY_VOID(format->expect_object());
   const auto grammar = format->find("grammar");
-  if (!grammar) {
+  const JsonNode& said = grammar ? *grammar : *format;
+  if (!grammar && !(said.find("syntax") && said.find("definition"))) {
     tool.schema = format->raw();
     return {};
   }
   JsonWriter(tool.schema)
       .begin_object()
       .field("type", "grammar")
-      .field("syntax", TRY(grammar->string_at("syntax")))
-      .field("definition", TRY(grammar->string_at("definition")))
+      .field("syntax", TRY(said.string_at("syntax")))
+      .field("definition", TRY(said.string_at("definition")))
       .end_object();
   return {};
 }
