@@ -22,6 +22,14 @@ struct CacheHint {
   bool operator==(const CacheHint&) const = default;
 };
 
+// A field that has no place in this form: goes on within its protocol; to others it is either lost,
+// which the caller is told, or refused.
+struct ExtraField {
+  std::string name;
+  std::string json;
+  bool operator==(const ExtraField&) const = default;
+};
+
 struct TextPart {
   std::string text;
   std::string citations = {};  // JSON array in the form of `cited_in`; empty: none
@@ -96,14 +104,6 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
-// A field that has no place in this form: goes on within its protocol; to others it is either lost,
-// which the caller is told, or refused.
-struct ExtraField {
-  std::string name;
-  std::string json;
-  bool operator==(const ExtraField&) const = default;
-};
-
 enum class Role : std::uint8_t { kSystem, kDeveloper, kUser, kAssistant };
 
 // Tool calls stand in messages of the assistant, tool results in those of the user, in the order in
@@ -111,7 +111,7 @@ enum class Role : std::uint8_t { kSystem, kDeveloper, kUser, kAssistant };
 struct Message {
   Role role = Role::kUser;
   std::vector<Part> parts;
-  std::vector<ExtraField> extras = {};  // kChat's name of a participant …: to others they are lost
+  std::vector<ExtraField> extras = {};  // for its own protocol only; others lose them
   bool operator==(const Message&) const = default;
 };
 
