@@ -106,6 +106,9 @@ Result<void> JsonNode::expect_array() const {
 }
 
 Result<JsonNode> JsonDocument::parse(std::string_view text) {
+  // A view of nothing may have no address, which the parser copies from.
+  if (text.empty())
+    return make_error(ErrorCode::kInvalid, "read request", "the body is not JSON: it is empty");
   simdjson::dom::element root;
   if (const auto failed = parser_.parse(text.data(), text.size()).get(root))
     return make_error(ErrorCode::kInvalid, "read request",

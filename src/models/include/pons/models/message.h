@@ -59,7 +59,8 @@ struct MediaPart {
 };
 
 // Reasoning. The proof is what its author needs to believe that it is his, unchanged: of kMessages
-// the signature, of kResponses a JSON object {"id","encrypted_content"}, of kChat nothing.
+// the signature, of kResponses a JSON object {"id","encrypted_content"}, of kChat nothing or the
+// JSON list of a provider's own reasoning_details.
 struct ThinkingPart {
   std::string text;
   std::string proof = {};
