@@ -22,6 +22,14 @@ struct CacheHint {
   bool operator==(const CacheHint&) const = default;
 };
 
+// A field that has no place in this form: goes on within its protocol; to others it is either lost,
+// which the caller is told, or refused.
+struct ExtraField {
+  std::string name;
+  std::string json;
+  bool operator==(const ExtraField&) const = default;
+};
+
 struct TextPart {
   std::string text;
   std::string citations = {};  // JSON array in the form of `cited_in`; empty: none
@@ -102,6 +110,8 @@ enum class Role : std::uint8_t { kSystem, kDeveloper, kUser, kAssistant };
 struct Message {
   Role role = Role::kUser;
   std::vector<Part> parts;
+  bool is_instructions = false;  // kResponses: said beside the conversation, in its own field
+  std::vector<ExtraField> extras = {};
   bool operator==(const Message&) const = default;
 };
 
@@ -116,6 +126,7 @@ struct Tool {
   std::optional<bool> strict = std::nullopt;
   std::optional<CacheHint> cache = std::nullopt;
   Protocol protocol = Protocol::kMessages;  // of kServer: who knows it
+  std::vector<ExtraField> extras = {};
   bool operator==(const Tool&) const = default;
 };
 
@@ -145,14 +156,6 @@ struct OutputFormat {
   std::string description = {};
   std::optional<bool> strict = std::nullopt;
   bool operator==(const OutputFormat&) const = default;
-};
-
-// A field that has no place in this form: goes on within its protocol; to others it is either lost,
-// which the caller is told, or refused.
-struct ExtraField {
-  std::string name;
-  std::string json;
-  bool operator==(const ExtraField&) const = default;
 };
 
 struct Request {
