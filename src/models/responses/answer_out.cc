@@ -122,8 +122,12 @@ std::string ResponseObject::item_id(const Part& part, std::size_t index) const {
   std::string_view prefix = "msg";
   if (const auto* call = std::get_if<ToolCallPart>(&part.content))
     prefix = call->free_form ? "ctc" : "fc";
-  else if (std::holds_alternative<ThinkingPart>(part.content))
+  if (const auto* thinking = std::get_if<ThinkingPart>(&part.content)) {
+    if (auto own = reasoning_id(*thinking);
+        thinking->author == Protocol::kResponses && !own.empty())
+      return own;
     prefix = "rs";
+  }
   return fmt::format("{}_{}_{}", prefix, stem_, index);
 }
 

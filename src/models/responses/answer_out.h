@@ -36,7 +36,8 @@ class ResponseObject {
  public:
   explicit ResponseObject(const Request& request);
   void begin(std::string_view answer_id, std::string_view model);
-  // The same for the same answer, each time it is written.
+  // The same for the same answer, each time it is written. Reasoning of the service keeps its own,
+  // if that is known already: an item has one id in all events of a stream.
   std::string item_id(const Part& part, std::size_t index) const;
   // `items`: JSON, separated by commas.
   void write(JsonWriter& json, const Ending& ending, std::string_view items,

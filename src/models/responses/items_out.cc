@@ -33,7 +33,13 @@ void write_call_item(JsonWriter& json, const ToolCallPart& call, std::string_vie
 
 }  // namespace
 
-void write_reasoning(JsonWriter& json, const ThinkingPart& part, std::string_view otherwise_id,
+std::string reasoning_id(const ThinkingPart& part) {
+  JsonDocument document;
+  const auto proof = document.parse(part.proof);
+  return proof ? std::string(proof->string_or("id", "").value_or("")) : "";
+}
+
+void write_reasoning(JsonWriter& json, const ThinkingPart& part, std::string_view id,
                      Proven proven) {
   JsonDocument document;
   const auto proof = document.parse(part.proof.empty() ? "{}" : part.proof);
@@ -42,12 +48,11 @@ void write_reasoning(JsonWriter& json, const ThinkingPart& part, std::string_vie
   };
   const auto sealed = field("encrypted_content");
   if (!sealed && proven == Proven::kOnly) return;
-  const auto id = field("id");
   json.begin_object().field("type", "reasoning");
-  if (id)
-    json.raw_field("id", id->raw());
-  else if (!otherwise_id.empty())
-    json.field("id", otherwise_id);
+  if (!id.empty())
+    json.field("id", id);
+  else if (const auto own = field("id"))
+    json.raw_field("id", own->raw());
   if (const auto summary = field("summary"))
     json.raw_field("summary", summary->raw());
   else

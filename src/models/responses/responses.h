@@ -45,11 +45,12 @@ const std::string* find_extra(const std::vector<ExtraField>& extras, std::string
 
 // A reasoning item. Its proof is what the service needs to take it back as it was.
 Result<ThinkingPart> read_reasoning(const JsonNode& item);
-// Of the service's own reasoning. Where the proof names no id it is `otherwise_id`, if not empty.
-// kOnly: nothing is written when there is no encrypted_content.
+// Of the service's own reasoning. An empty `id` stands for the one in the proof. kOnly: nothing is
+// written when there is no encrypted_content.
 enum class Proven : std::uint8_t { kAny, kOnly };
-void write_reasoning(JsonWriter& json, const ThinkingPart& part, std::string_view otherwise_id,
+void write_reasoning(JsonWriter& json, const ThinkingPart& part, std::string_view id,
                      Proven proven);
+std::string reasoning_id(const ThinkingPart& part);  // empty: its proof names none
 
 // What a message of the model consists of: output_text and refusal.
 Result<Part> read_output_content(const JsonNode& content);

@@ -1,4 +1,5 @@
 #include "responses/answer_out.h"
+#include "responses/free_form_input.h"
 
 namespace pons::models::responses {
 
@@ -72,6 +73,8 @@ class Writer final : public AnswerWriter {
     if (!part) return;
     const auto* call = std::get_if<ToolCallPart>(&begins.part.content);
     is_wrapped_ = call != nullptr && is_wrapped(*call, request_);
+    unwrapping_ = {};
+    wrapped_.clear();
     if (item_.parts.empty() || !joins_message(item_, *part)) {
       close_item(out, "completed");
       item_.id = response_.item_id(*part, output_index_);
@@ -103,8 +106,12 @@ class Writer final : public AnswerWriter {
       refusal->text += grows.text;
       say_delta(out, "response.refusal.delta", "content_index", grows.text);
     } else if (auto* call = std::get_if<ToolCallPart>(&part.content)) {
-      call->input += grows.text;
-      if (!is_wrapped_) say_call_delta(out, *call, grows.text);
+      if (!is_wrapped_) {
+        grow_call(*call, grows.text, out);
+      } else {
+        wrapped_ += grows.text;
+        grow_call(*call, unwrapping_.feed(grows.text), out);
+      }
     } else if (auto* thinking = std::get_if<ThinkingPart>(&part.content)) {
       if (!has_summary_) say_summary_part(out, "response.reasoning_summary_part.added", "");
       has_summary_ = true;
@@ -118,7 +125,9 @@ class Writer final : public AnswerWriter {
     say_of_part(out, type, index_name, [&](JsonWriter& json) { json.field("delta", delta); });
   }
 
-  void say_call_delta(std::string& out, const ToolCallPart& call, std::string_view delta) {
+  void grow_call(ToolCallPart& call, std::string_view delta, std::string& out) {
+    if (delta.empty()) return;
+    call.input += delta;
     say_delta(out,
               call.free_form ? "response.custom_tool_call_input.delta"
                              : "response.function_call_arguments.delta",
@@ -180,10 +189,7 @@ class Writer final : public AnswerWriter {
   }
 
   void end_call(ToolCallPart& call, std::string& out) {
-    if (is_wrapped_) {
-      call.input = unwrap(call.input);
-      say_call_delta(out, call, call.input);
-    }
+    if (is_wrapped_ && !unwrapping_.has_begun()) grow_call(call, unwrap(wrapped_), out);
     if (call.free_form)
       say_of_part(out, "response.custom_tool_call_input.done", "",
                   [&](JsonWriter& json) { json.field("input", call.input); });
@@ -233,7 +239,9 @@ class Writer final : public AnswerWriter {
   bool begun_ = false;
   bool over_ = false;
   bool is_shown_ = false;
-  bool is_wrapped_ = false;
+  bool is_wrapped_ = false;  // the open call; then what came of it, and what is inside
+  std::string wrapped_;
+  FreeFormInput unwrapping_;
   bool has_summary_ = false;  // the open reasoning has said some
   bool has_refusal_ = false;
 };

@@ -101,9 +101,6 @@ TEST(ResponsesStreamOutTest, ReasoningTextsAndCallsHaveIndicesOfTheirOwn) {
 TEST(ResponsesStreamOutTest, TheStreamTellsTheSameAsTheWholeAnswer) {
   Answer answer{.id = "resp_9", .model = "m", .stop = Stop::kToolUse, .usage = {.output = 3}};
   answer.parts = {
-      {.content = ThinkingPart{.text = "t",
-                               .proof = R"({"id":"rs_9","encrypted_content":"E"})",
-                               .author = Protocol::kResponses}},
       text("x"),
       {.content = RefusalPart{.text = "no"}},
       {.content = OpaquePart{.protocol = Protocol::kResponses,
@@ -128,6 +125,18 @@ TEST(ResponsesStreamOutTest, TheStreamTellsTheSameAsTheWholeAnswer) {
   EXPECT_TRUE(reader->finish(sink));
   answer.usage.reasoning = 0;
   EXPECT_EQ(builder.answer(), answer);
+}
+
+TEST(ResponsesStreamOutTest, AnItemHasOneIdInAllEvents) {
+  const auto written =
+      write({AnswerBegins{.id = "x"},
+             PartBegins{{.content = ThinkingPart{.text = {}, .author = Protocol::kResponses}}},
+             PartGrows{"t"}, ProofCame{R"({"id":"rs_9","encrypted_content":"E"})"}, PartEnds{},
+             AnswerEnds{}});
+  ASSERT_EQ(written.data.size(), 9U);
+  for (std::size_t at = 2; at < written.data.size(); ++at)
+    EXPECT_THAT(written.data[at], HasSubstr(R"(id":"rs_x_0")"));
+  EXPECT_THAT(written.data[7], HasSubstr(R"("encrypted_content":"E")"));
 }
 
 TEST(ResponsesStreamOutTest, AnAnswerThatWasCutIsIncomplete) {
@@ -171,6 +180,8 @@ TEST(ResponsesStreamOutTest, ACallThatStandsForAFreeFormToolIsOneAgain) {
   EXPECT_THAT(data_of(written, "response.custom_tool_call_input.done"),
               HasSubstr(R"("input":"line\nüx")"));
   EXPECT_THAT(written.types, Not(::testing::Contains("response.function_call_arguments.delta")));
+  EXPECT_THAT(data_of(written, "response.custom_tool_call_input.delta"),
+              HasSubstr(R"("delta":"line")"));
 }
 
 TEST(ResponsesStreamOutTest, PartsWithoutAPlaceAreSkipped) {
