@@ -112,6 +112,7 @@ enum class Role : std::uint8_t { kSystem, kDeveloper, kUser, kAssistant };
 struct Message {
   Role role = Role::kUser;
   std::vector<Part> parts;
+  bool is_instructions = false;  // kResponses: said beside the conversation, in its own field
   std::vector<ExtraField> extras = {};  // for its own protocol only; others lose them
   bool operator==(const Message&) const = default;
 };
