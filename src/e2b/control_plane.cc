@@ -150,6 +150,9 @@ Task<Result<http::Response>> ControlPlane::create(Request request) {
   create.environment.insert({{"E2B_SANDBOX", "true"},
                              {"E2B_SANDBOX_ID", create.id},
                              {"E2B_TEMPLATE_ID", wanted.template_id}});
+  create.limits.memory_bytes = 0;  // 0: what the operator has set
+  create.limits.cpu_percent = 0;
+  create.limits.pids = 0;
   create.limits.lifetime_max = wanted.timeout;
   create.limits.pause_at_end = wanted.auto_pause;
   create.network.policy = wanted.network.policy;

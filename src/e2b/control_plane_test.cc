@@ -124,6 +124,9 @@ TEST_F(ControlPlaneTest, ANewSandboxHasTokensAndWhatWasAskedFor) {
   EXPECT_EQ(request.template_name, "host");  // nothing was built
   EXPECT_EQ(request.environment.at("X"), "1");
   EXPECT_EQ(request.limits.lifetime_max, std::chrono::seconds(62));
+  EXPECT_EQ(request.limits.memory_bytes, 0U) << "the operator's settings, not ours";
+  EXPECT_EQ(request.limits.cpu_percent, 0U);
+  EXPECT_EQ(request.limits.pids, 0U);
   EXPECT_TRUE(request.limits.pause_at_end);
   EXPECT_EQ(request.network.policy, R"({"mode":"public","project":"mine"})");
   const Json info = json(ask("GET", "/sandboxes/" + request.id));
