@@ -75,8 +75,9 @@ Result<Call> Book::begin_call(CallWish wish, Refused* refused) {
     return make_error(ErrorCode::kInvalid, "begin call",
                       "names of models and providers have at most 128 bytes and no control "
                       "characters");
-  TRY_VOID(keys_->may_call(*key, wish.model));
-  const Price* price = TRY(prices_.find(wish.model));
+  if (wish.asked.empty() || !keys_->may_call(*key, wish.asked))
+    TRY_VOID(keys_->may_call(*key, wish.model));
+  const Price* const price = wish.price != nullptr ? wish.price : TRY(prices_.find(wish.model));
   Reserved call{.id = new_call_id(),
                 .project_id = key->project_id,
                 .path = keys_->path_of(*key),

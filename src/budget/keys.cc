@@ -129,9 +129,13 @@ Result<const Key*> Keys::find_by_secret(std::string_view text) const {
   if (!text.starts_with(kSecretPrefix)) return unknown;
   text.remove_prefix(kSecretPrefix.size());
   if (!is_secret_digits(text)) return unknown;
-  // Hashes are compared, never secrets: how long that takes tells nothing of a secret.
-  const auto found = id_of_hash_.find(sha256_hex(text));
-  if (found == id_of_hash_.end()) return unknown;
+  return find_by_hash(sha256_hex(text));
+}
+
+// Hashes are compared, never secrets: how long that takes tells nothing of a secret.
+Result<const Key*> Keys::find_by_hash(std::string_view hash) const {
+  const auto found = id_of_hash_.find(std::string(hash));
+  if (found == id_of_hash_.end()) return denied("this is not a key for models, or it was revoked");
   return find(found->second);
 }
 

@@ -74,6 +74,9 @@ int run(int argc, char** argv) {
   add_egress(app, common, exit_code);
   add_project(app, common, exit_code);
   add_key(app, common, exit_code);
+  add_keys(app, common, exit_code);
+  add_models(app, common, exit_code);
+  add_usage(app, common, exit_code);
   add_backup(app, common, exit_code);
   add_restore(app, common, exit_code);
   add_version(app, common, exit_code);

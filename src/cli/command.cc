@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "help.h"
+#include "model_settings.h"
 #include "pons/base/text.h"
 #include "pons/egress/policy.h"
 #include "pons/http/client.h"
@@ -100,6 +101,10 @@ std::optional<config::LoadedConfig> load_config(const Common& common) {
   if (file.empty()) loaded->file.clear();  // only messages need a name for what is no file
   print(loaded->warnings, "warning: ");
   if (const auto checked = check_environments(*loaded); !checked) {
+    print_error(checked.error().message);
+    return std::nullopt;
+  }
+  if (const auto checked = check_models(*loaded); !checked) {
     print_error(checked.error().message);
     return std::nullopt;
   }

@@ -96,6 +96,10 @@ std::string age_of(std::int64_t unix_ms) {
                             : 0);
 }
 
+void print_warning(std::string_view message) {
+  fmt::print(stderr, "pons: warning: {}\n", printable(message, LineFeeds::kKept));
+}
+
 void print_error(std::string_view message) {
   fmt::print(stderr, "pons: {}\n", printable(message, LineFeeds::kKept));
 }

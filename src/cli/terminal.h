@@ -33,6 +33,9 @@ void print_table(const std::vector<std::vector<Cell>>& rows);
 // How long ago that was, for people.
 std::string age_of(std::int64_t unix_ms);
 
+// "pons: warning: …" on standard error, made printable.
+void print_warning(std::string_view message);
+
 // "pons: …" on standard error, made printable; may have several lines.
 void print_error(std::string_view message);
 

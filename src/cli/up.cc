@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "help.h"
+#include "model_settings.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/egress/package_hosts.h"
@@ -27,9 +28,13 @@ int run_up(const Common& common) {
   if (loaded->config.log.format == config::LogFormatChoice::kHuman) log.format = LogFormat::kHuman;
   if (loaded->config.log.format == config::LogFormatChoice::kJson) log.format = LogFormat::kJson;
   configure_log(log);
-  if (auto ran = supervisor::run_supervisor(
-          loaded->config, {{"packages", dump_json(egress::to_json(egress::read_package_hosts()))}});
-      !ran) {
+  supervisor::ForRoles for_roles;
+  for_roles.egress = {{"packages", dump_json(egress::to_json(egress::read_package_hosts()))}};
+  if (const auto prepared = prepare_models(*loaded, for_roles); !prepared) {
+    print_error(prepared.error().message);
+    return 1;
+  }
+  if (auto ran = supervisor::run_supervisor(loaded->config, for_roles); !ran) {
     print_error(ran.error().describe());
     return 1;
   }

@@ -40,6 +40,15 @@ constexpr TextRule kCredentialNameRule = {
     .example = "GITHUB_TOKEN",
     .pattern = "^[A-Z_][A-Z0-9_]{0,127}$"};
 
+constexpr TextRule kModelNameRule = {.what = "letters, digits and the signs - . _ : /",
+                                     .example = "smart",
+                                     .pattern = "^[A-Za-z0-9._:/-]{1,128}$"};
+
+constexpr TextRule kOptionalListenRule = {
+    .what = "a numeric address and a port",
+    .example = "10.0.0.5:7601",
+    .pattern = R"(^$|^(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:.]+\]):\d{1,5}$)"};
+
 const Table& log_table() {
   using S = LogConfig;
   static const Table kTable{{
@@ -175,6 +184,23 @@ const Table& sandbox_table() {
   return kTable;
 }
 
+const Table& gateway_table() {
+  using S = GatewayConfig;
+  static const Table kTable{{
+      text("listen", &S::listen, kOptionalListenRule, parse_optional_listen_address,
+           "A second listener, for trusted networks only: plain HTTP, the model endpoints and "
+           "nothing else, with keys of `pons keys`.",
+           {.default_text = "none"}),
+      text("prices", &S::prices, kFileRule, parse_file_path,
+           "A JSON file with prices that add to the built-in table or replace entries of it.",
+           {.default_text = "none"}),
+      choice("unknown_price", &S::unknown_price, {"refused", "dearest"},
+             "What becomes of a call to a model without a known price: refused, or counted at the "
+             "price of the dearest model known; never free."),
+  }};
+  return kTable;
+}
+
 const Table& credential_table() {
   using S = CredentialConfig;
   static const Table kTable{{
@@ -215,6 +241,11 @@ const Table& config_table() {
               "What sandboxes may use, and how many wait ready."),
       choice("harness", &S::harness, {"native", "opencode", "claude-code", "codex", "pi"},
              "The program that drives an agent.", {.takes_effect = TakesEffect::kLater}),
+      section("gateway", &S::gateway, gateway_table(), "Calls to models."),
+      named_documents("providers", &S::providers, kEnvironmentNameRule, is_environment_name,
+                      "models.md", "Who answers calls to models, by a name of your own."),
+      named_documents("models", &S::models, kModelNameRule, is_model_name, "models.md",
+                      "What clients may ask for, and which models of which providers are tried."),
       named_documents("environments", &S::environments, kEnvironmentNameRule, is_environment_name,
                       "network.md",
                       "What sandboxes may reach, by a name that they are created with."),

@@ -57,6 +57,11 @@ static bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
 
+std::optional<ListenAddress> listen_address_of(const GatewayConfig& gateway) {
+  auto address = parse_listen_address(gateway.listen);
+  return address ? std::optional(std::move(*address)) : std::nullopt;
+}
+
 Result<void> check_exposure(const Config& config) {
   if (config.tls.is_set() || config.plain_http == PlainHttpRule::kAnywhere ||
       is_loopback(config.listen.address))
@@ -142,6 +147,21 @@ Parsed<std::string> parse_domain(const std::string& text) {
   const auto port = parse_decimal(std::string_view(text).substr(colon + 1));
   if (!port || *port == 0 || *port > 65'535) return std::unexpected("a port is 1 to 65535");
   return text;
+}
+
+Parsed<std::string> parse_optional_listen_address(const std::string& text) {
+  if (text.empty()) return text;
+  auto address = parse_listen_address(text);
+  if (!address) return std::unexpected(std::move(address).error());
+  return address->text();
+}
+
+bool is_model_name(std::string_view text) {
+  constexpr std::size_t kNameBytesMax = 128;
+  constexpr std::string_view kSigns = "-._:/";
+  return !text.empty() && text.size() <= kNameBytesMax && std::ranges::all_of(text, [&](char c) {
+    return is_lower(c) || is_upper(c) || is_digit(c) || kSigns.find(c) != kSigns.npos;
+  });
 }
 
 bool is_credential_name(std::string_view text) {

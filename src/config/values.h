@@ -30,6 +30,12 @@ Parsed<std::string> parse_host_name(const std::string& text);
 // Such a name, and a port if it has one; empty is none.
 Parsed<std::string> parse_domain(const std::string& text);
 
+// An address and port as parse_listen_address takes them; empty is none.
+Parsed<std::string> parse_optional_listen_address(const std::string& text);
+
+// What clients call a model: letters, digits and -._:/ and at most 128 of them.
+bool is_model_name(std::string_view text);
+
 // [A-Z_][A-Z0-9_]*, at most 128 characters.
 bool is_credential_name(std::string_view text);
 

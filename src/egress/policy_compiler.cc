@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "document_reader.h"
 #include "embedded_data.h"
 #include "judge.h"
 #include "policy_rule.h"
 #include "pons/base/check.h"
+#include "pons/base/json_place.h"
 #include "pons/base/text.h"
 #include "pons/egress/policy.h"
 #include "pons/http/head.h"
@@ -33,23 +33,23 @@ constexpr std::string_view kWildcard = "*.";
 enum class Purpose : std::uint8_t { kAllow, kDeny };
 
 template <class Read>
-auto read_list(const Place& place, std::size_t entries_max, Read read)
-    -> Result<std::vector<typename std::invoke_result_t<Read, Place>::value_type>> {
+auto read_list(const JsonPlace& place, std::size_t entries_max, Read read)
+    -> Result<std::vector<typename std::invoke_result_t<Read, JsonPlace>::value_type>> {
   TRY_VOID(place.expect_list(entries_max));
-  std::vector<typename std::invoke_result_t<Read, Place>::value_type> list;
+  std::vector<typename std::invoke_result_t<Read, JsonPlace>::value_type> list;
   for (std::size_t i = 0; i < place.value.size(); ++i) list.push_back(TRY(read(place.at(i))));
   return list;
 }
 
 // A restriction that is there but empty would restrict nothing or everything: neither is meant.
 template <class Read>
-auto read_restriction(const Place& place, Read read) {
+auto read_restriction(const JsonPlace& place, Read read) {
   auto list = read_list(place, kEntriesMax, std::move(read));
   if (list && list->empty()) list = place.refuse("is empty: leave it out or name something");
   return list;
 }
 
-Result<names::HostName> read_name(const Place& place, std::string_view text) {
+Result<names::HostName> read_name(const JsonPlace& place, std::string_view text) {
   auto name = names::HostName::parse(text);
   if (!name) return place.refuse(name.error().message);
   if (name->text() == "pons.internal" || name->is_below("pons.internal"))
@@ -59,7 +59,8 @@ Result<names::HostName> read_name(const Place& place, std::string_view text) {
   return name;
 }
 
-Result<HostPattern> read_wildcard(const Place& place, std::string_view suffix, Purpose purpose) {
+Result<HostPattern> read_wildcard(const JsonPlace& place, std::string_view suffix,
+                                  Purpose purpose) {
   const names::HostName name = TRY(read_name(place, suffix));
   if (purpose == Purpose::kDeny)
     return HostPattern{.kind = HostPattern::Kind::kAllBelow, .name = name.text()};
@@ -69,7 +70,7 @@ Result<HostPattern> read_wildcard(const Place& place, std::string_view suffix, P
   return HostPattern{.kind = HostPattern::Kind::kOneBelow, .name = name.text()};
 }
 
-Result<HostPattern> read_host(const Place& place, Purpose purpose) {
+Result<HostPattern> read_host(const JsonPlace& place, Purpose purpose) {
   const std::string text = TRY(place.text());
   if (text == "*") {
     if (purpose == Purpose::kDeny) return place.refuse("to deny everything, set mode to none");
@@ -89,7 +90,7 @@ Result<HostPattern> read_host(const Place& place, Purpose purpose) {
   return HostPattern{.name = TRY(read_name(place, text)).text()};
 }
 
-Result<std::string> read_method(const Place& place) {
+Result<std::string> read_method(const JsonPlace& place) {
   std::string method = TRY(place.text());
   const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || c == '-'; };
   if (method.empty() || method.size() > 32 || !std::ranges::all_of(method, is_letter))
@@ -98,13 +99,13 @@ Result<std::string> read_method(const Place& place) {
   return method;
 }
 
-Result<PathPattern> read_path(const Place& place) {
+Result<PathPattern> read_path(const JsonPlace& place) {
   auto pattern = PathPattern::parse(TRY(place.text()));
   if (!pattern) return place.refuse(pattern.error().message);
   return pattern;
 }
 
-Result<names::CidrRange> read_range(const Place& place) {
+Result<names::CidrRange> read_range(const JsonPlace& place) {
   auto range = names::CidrRange::parse(TRY(place.text()));
   if (!range) return place.refuse(range.error().message);
   if (const names::AddressClass base = names::classify(range->base());
@@ -113,13 +114,13 @@ Result<names::CidrRange> read_range(const Place& place) {
   return range;
 }
 
-Result<std::uint16_t> read_port(const Place& place) {
+Result<std::uint16_t> read_port(const JsonPlace& place) {
   return static_cast<std::uint16_t>(TRY(place.number(1, 65'535)));
 }
 
 // Literal addresses within it; a name never falls under a range. Whatever it spans, only public
 // addresses pass.
-Result<PolicyRule> read_allowed_range(const Place& place, std::string source) {
+Result<PolicyRule> read_allowed_range(const JsonPlace& place, std::string source) {
   constexpr unsigned kNarrow =
       8;  // a wider one begins in one kind of addresses and ends in another
   const std::string text = TRY(place.text());
@@ -135,7 +136,7 @@ Result<PolicyRule> read_allowed_range(const Place& place, std::string source) {
 }
 
 // "Bearer ${e2b.secrets.NAME}": text and names of secrets.
-Result<std::vector<FieldRule::Part>> read_field_value(const Place& place) {
+Result<std::vector<FieldRule::Part>> read_field_value(const JsonPlace& place) {
   constexpr std::string_view kOpen = "${e2b.";
   constexpr std::string_view kSecret = "${e2b.secrets.";
   constexpr std::size_t kValueBytesMax = 8 * 1024;
@@ -189,7 +190,7 @@ std::vector<std::shared_ptr<const Secret>> find_credentials(
 }
 
 // What no address check would ever let pass is a mistake in the rule.
-Result<void> check_literal(const Place& place, const PolicyRule& rule) {
+Result<void> check_literal(const JsonPlace& place, const PolicyRule& rule) {
   if (rule.host.kind != HostPattern::Kind::kRange) return {};
   const names::IpAddress& address = rule.host.range.front().base();
   const names::AddressClass address_class = names::classify(address);
@@ -203,7 +204,7 @@ Result<void> check_literal(const Place& place, const PolicyRule& rule) {
   return {};
 }
 
-Result<PolicyRule> read_rule(const Place& place, std::string source) {
+Result<PolicyRule> read_rule(const JsonPlace& place, std::string source) {
   TRY_VOID(place.expect_object(
       {"host", "ports", "methods", "paths", "inspect", "inert_ok", "tcp", "addresses"}));
   if (!place.has("host")) return place.refuse("has no host");
@@ -245,7 +246,7 @@ const Json& embedded_packages() {
 }
 
 // A word out of a known set, or an error that names the set.
-Result<std::string> read_word(const Place& place, const Json& known) {
+Result<std::string> read_word(const JsonPlace& place, const Json& known) {
   std::string word = TRY(place.text());
   if (known.contains(word)) return word;
   std::vector<std::string> words;
@@ -253,7 +254,7 @@ Result<std::string> read_word(const Place& place, const Json& known) {
   return place.refuse(fmt::format("not known; there are {}", fmt::join(words, ", ")));
 }
 
-Result<std::string> read_credential(const Place& place) {
+Result<std::string> read_credential(const JsonPlace& place) {
   std::string name = TRY(place.text());
   const auto is_fine = [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -273,7 +274,7 @@ class PolicyCompiler {
     policy_->generation_ = generation;
   }
 
-  Result<std::shared_ptr<const Policy>> compile(const Place& document) {
+  Result<std::shared_ptr<const Policy>> compile(const JsonPlace& document) {
     TRY_VOID(
         document.expect_object({"mode", "allow", "allow_ranges", "deny", "prefer", "services",
                                 "packages", "credentials", "limits", "project", "fields", "note"}));
@@ -295,7 +296,7 @@ class PolicyCompiler {
   }
 
  private:
-  Result<void> read_mode(const Place& document) {
+  Result<void> read_mode(const JsonPlace& document) {
     if (!document.has("mode")) return document.refuse("has no mode: none, list or public");
     const std::string mode = TRY(document.at("mode").text());
     if (mode == "none")
@@ -309,7 +310,7 @@ class PolicyCompiler {
     return {};
   }
 
-  Result<void> read_allow(const Place& place) {
+  Result<void> read_allow(const JsonPlace& place) {
     TRY_VOID(place.expect_list(kRulesMax));
     for (std::size_t i = 0; i < place.value.size(); ++i) {
       PolicyRule rule = TRY(read_rule(place.at(i), fmt::format("allow/{}", i)));
@@ -320,7 +321,7 @@ class PolicyCompiler {
     return {};
   }
 
-  Result<void> read_allow_ranges(const Place& place) {
+  Result<void> read_allow_ranges(const JsonPlace& place) {
     TRY_VOID(place.expect_list(kEntriesMax));
     for (std::size_t i = 0; i < place.value.size(); ++i)
       policy_->allow_.push_back(
@@ -328,7 +329,7 @@ class PolicyCompiler {
     return {};
   }
 
-  Result<void> read_preference(const Place& place) {
+  Result<void> read_preference(const JsonPlace& place) {
     const std::string word = TRY(place.text());
     if (word != "allow" && word != "deny") return place.refuse("must be allow or deny");
     policy_->prefers_allow_ = word == "allow";
@@ -336,10 +337,10 @@ class PolicyCompiler {
   }
 
   // [{"host", "set": {field: value}}]
-  Result<void> read_fields(const Place& place) {
+  Result<void> read_fields(const JsonPlace& place) {
     TRY_VOID(place.expect_list(kEntriesMax));
     for (std::size_t i = 0; i < place.value.size(); ++i) {
-      const Place rule = place.at(i);
+      const JsonPlace rule = place.at(i);
       TRY_VOID(rule.expect_object({"host", "set"}));
       if (!rule.has("host") || !rule.has("set")) return rule.refuse("has no host, or sets nothing");
       const HostPattern host = TRY(read_host(rule.at("host"), Purpose::kAllow));
@@ -350,11 +351,11 @@ class PolicyCompiler {
     return {};
   }
 
-  Result<void> read_field_rules(const Place& set, const HostPattern& host) {
+  Result<void> read_field_rules(const JsonPlace& set, const HostPattern& host) {
     if (!set.value.is_object() || set.value.size() > kEntriesMax)
       return set.refuse("is an object of fields");
     for (const auto& [field, unused] : set.value.items()) {
-      const Place value = set.at(field);
+      const JsonPlace value = set.at(field);
       if (!http::is_token(field) || is_hop_field(field) || is_override_field(field))
         return value.refuse("a field of this name is not for rules");
       std::string name = field;
@@ -369,7 +370,7 @@ class PolicyCompiler {
     return {};
   }
 
-  Result<void> read_deny(const Place& place) {
+  Result<void> read_deny(const JsonPlace& place) {
     TRY_VOID(place.expect_list(kRulesMax));
     for (std::size_t i = 0; i < place.value.size(); ++i)
       policy_->deny_.push_back({.source = fmt::format("deny/{}", i),
@@ -377,20 +378,20 @@ class PolicyCompiler {
     return {};
   }
 
-  Result<void> read_services(const Place& place) {
+  Result<void> read_services(const JsonPlace& place) {
     const auto words = TRY(read_list(
-        place, kEntriesMax, [](const Place& p) { return read_word(p, embedded_services()); }));
+        place, kEntriesMax, [](const JsonPlace& p) { return read_word(p, embedded_services()); }));
     for (const std::string& word : words) {
-      const Place rules{embedded_services().at(word).at("allow"), "/services/" + word};
+      const JsonPlace rules{embedded_services().at(word).at("allow"), "/services/" + word};
       for (std::size_t i = 0; i < rules.value.size(); ++i)
         policy_->allow_.push_back(TRY(read_rule(rules.at(i), "service " + word)));
     }
     return {};
   }
 
-  Result<void> read_packages(const Place& place) {
+  Result<void> read_packages(const JsonPlace& place) {
     const auto words = TRY(read_list(
-        place, kEntriesMax, [](const Place& p) { return read_word(p, embedded_packages()); }));
+        place, kEntriesMax, [](const JsonPlace& p) { return read_word(p, embedded_packages()); }));
     for (const std::string& word : words) {
       const auto found = packages_.find(word);
       if (found == packages_.end() || found->second.empty())
@@ -424,7 +425,7 @@ class PolicyCompiler {
     }
   }
 
-  Result<void> read_limits(const Place& place) {
+  Result<void> read_limits(const JsonPlace& place) {
     TRY_VOID(place.expect_object({"connections", "requests", "bytes_out"}));
     PolicyLimits& limits = policy_->limits_;
     if (place.has("connections"))
@@ -434,7 +435,7 @@ class PolicyCompiler {
     return {};
   }
 
-  Result<void> finish(const Place& document) {
+  Result<void> finish(const JsonPlace& document) {
     auto& allow = policy_->allow_;
     if (policy_->mode_ == Mode::kList && allow.empty())
       return document.refuse(
@@ -458,7 +459,7 @@ Result<std::shared_ptr<const Policy>> Policy::compile(std::string_view document,
                                                       const PackageHosts& packages) {
   const auto json = parse_json(document, {.depth = kDocumentDepthMax, .bytes = kDocumentBytesMax});
   if (!json) return make_error(json.error().code, "read policy", json.error().message);
-  return PolicyCompiler(generation, packages).compile(Place{*json, ""});
+  return PolicyCompiler(generation, packages).compile(JsonPlace{*json, ""});
 }
 
 }  // namespace pons::egress

@@ -31,8 +31,8 @@ bool is_same(const Secret& one, const Secret& other) {
 }  // namespace
 
 // Under every way to write a rule for the host.
-std::vector<SentSecrets::Place> SentSecrets::places_of(const std::string& project,
-                                                       const Destination& host) {
+std::vector<SentSecrets::JsonPlace> SentSecrets::places_of(const std::string& project,
+                                                           const Destination& host) {
   const auto* name = std::get_if<names::HostName>(&host);
   if (name == nullptr) return {};
   return {{project, name->text()}, {project, "*." + std::string(name->parent())}};
@@ -43,7 +43,7 @@ std::string text_of(const HostPattern& host) {
 }
 
 Result<void> SentSecrets::note(const Sending& sending) {
-  const Place place{sending.project, text_of(sending.host)};
+  const JsonPlace place{sending.project, text_of(sending.host)};
   if (const auto known = hosts_.find(place); known != hosts_.end()) {
     known->second.ports.insert(sending.port);
     const auto again = std::ranges::find_if(known->second.sent, [&](const Sent& sent) {
@@ -129,12 +129,12 @@ void SentSecrets::drop_if(const Drop& drop) {
 
 bool SentSecrets::contains(const std::string& project, const Destination& host) const {
   return std::ranges::any_of(places_of(project, host),
-                             [&](const Place& place) { return hosts_.contains(place); });
+                             [&](const JsonPlace& place) { return hosts_.contains(place); });
 }
 
 bool SentSecrets::contains(const std::string& project, const Destination& host,
                            std::uint16_t port) const {
-  return std::ranges::any_of(places_of(project, host), [&](const Place& place) {
+  return std::ranges::any_of(places_of(project, host), [&](const JsonPlace& place) {
     const auto found = hosts_.find(place);
     return found != hosts_.end() && found->second.ports.contains(port);
   });
@@ -143,7 +143,7 @@ bool SentSecrets::contains(const std::string& project, const Destination& host,
 Result<std::vector<ProjectNeedles>> SentSecrets::needles_for(const std::string& project,
                                                              const Destination& host) {
   std::vector<ProjectNeedles> all;
-  for (const Place& place : places_of(project, host)) {
+  for (const JsonPlace& place : places_of(project, host)) {
     const auto found = hosts_.find(place);
     if (found == hosts_.end()) continue;
     if (found->second.is_stale) TRY_VOID(compile(found->second));

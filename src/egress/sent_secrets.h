@@ -87,9 +87,9 @@ class SentSecrets {
 
   const Clock& clock_;
   const SentLimits limits_;
-  using Place = std::pair<std::string, std::string>;  // project, host of the rule
-  static std::vector<Place> places_of(const std::string& project, const Destination& host);
-  std::map<Place, Host> hosts_;
+  using JsonPlace = std::pair<std::string, std::string>;  // project, host of the rule
+  static std::vector<JsonPlace> places_of(const std::string& project, const Destination& host);
+  std::map<JsonPlace, Host> hosts_;
   Listener listener_;
 };
 

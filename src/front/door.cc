@@ -75,6 +75,9 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
       log_(runtime.start().values.at("log_requests")),
       warden_(runtime.loop(), "warden", runtime.channel_to(Role::kWarden),
               runtime.client_to(Role::kWarden)),
+      gateway_(runtime.loop(), "gateway", runtime.channel_to(Role::kGateway),
+               runtime.client_to(Role::kGateway)),
+      models_(runtime.loop(), keys_, gateway_),
       sandboxes_(runtime.loop(), warden_.connector(kQuestionsMax)),
       streams_(runtime.loop(), warden_.connector(kStreamsMax)),
       for_sandboxes_max_(share_for_sandboxes(number(runtime.start(), "connections"))),
@@ -95,6 +98,7 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
                           return replace_certificate(e);
                         }}});
   tasks_.spawn(warden_.watch());
+  tasks_.spawn(gateway_.watch());
   tasks_.spawn(keys_.follow(runtime.client_to(Role::kBrain)));
 }
 
@@ -140,6 +144,8 @@ Task<> PublicDoor::handle(http::Exchange& exchange) {
   const http::RequestHead& request = recorded.request();
   if (data_.is_for_sandbox(request)) {
     co_await handle_for_sandbox(recorded);
+  } else if (ModelDoor::is_for_model(request)) {
+    co_await models_.handle(recorded);
   } else if (request.content_length > body_bytes_max_) {
     recorded.respond(
         http::error_response(413, "limit", "the body is larger than this server takes"));

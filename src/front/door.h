@@ -4,6 +4,7 @@
 
 #include "access_log.h"
 #include "keys.h"
+#include "model_door.h"
 #include "pons/e2b/control_plane.h"
 #include "pons/e2b/data_plane.h"
 #include "pons/http/server.h"
@@ -38,6 +39,8 @@ class PublicDoor {
   RolesBehind behind_;
   AccessLog log_;
   RoleLine warden_;
+  RoleLine gateway_;
+  ModelDoor models_;
   sandbox::RemoteProvider sandboxes_;  // short questions; always get through
   sandbox::RemoteProvider streams_;    // what clients do in sandboxes, as long as they like
   std::size_t for_sandboxes_max_;

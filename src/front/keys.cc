@@ -27,11 +27,6 @@ std::string_view bearer(const http::RequestHead& request) {
   return authorization.starts_with(kScheme) ? authorization.substr(kScheme.size()) : "";
 }
 
-std::string_view shown_key(const http::RequestHead& request) {
-  const auto key = request.find("X-API-KEY").value_or("");
-  return key.empty() ? bearer(request) : key;
-}
-
 // The words in front of a key say whose it is to people and to scanners of leaked keys: "pons_", or
 // "e2b_" for SDKs that insist on it.
 std::string_view digits_of(std::string_view key) {
@@ -40,6 +35,11 @@ std::string_view digits_of(std::string_view key) {
 }
 
 }  // namespace
+
+std::string_view shown_key(const http::RequestHead& request) {
+  const auto key = request.find("X-API-KEY").value_or("");
+  return key.empty() ? bearer(request) : key;
+}
 
 bool Identity::may(std::string_view scope) const {
   return std::ranges::find(scopes, scope) != scopes.end();

@@ -21,6 +21,9 @@ struct Identity {
   bool may(std::string_view scope) const;
 };
 
+// "X-API-KEY: KEY" or "Authorization: Bearer KEY"; empty when there is neither.
+std::string_view shown_key(const http::RequestHead& request);
+
 // The keys that open the door, by their hashes: this process never has a key before somebody shows
 // it. The brain tells of every change at once.
 class Keys {

@@ -55,7 +55,15 @@ constexpr std::string_view kWords[] = {"v2",
                                        "WatchDir",
                                        "CreateWatcher",
                                        "GetWatcherEvents",
-                                       "RemoveWatcher"};
+                                       "RemoveWatcher",
+                                       "v1",
+                                       "messages",
+                                       "count_tokens",
+                                       "chat",
+                                       "completions",
+                                       "responses",
+                                       "models",
+                                       "usage"};
 
 bool is_word(std::string_view segment) {
   return segment.empty() || std::ranges::find(kWords, segment) != std::end(kWords);

@@ -11,6 +11,7 @@
 #include "json_node.h"
 #include "json_writer.h"
 #include "pons/base/text.h"
+#include "pons/models/thinking.h"
 
 namespace pons::models {
 
@@ -20,9 +21,15 @@ Error refuse(std::string message) {
   return make_error(ErrorCode::kInvalid, "read request", std::move(message));
 }
 
-constexpr std::array<std::string_view, 9> kKnown = {
-    "model",      "stream",           "max_tokens",       "max_completion_tokens",
-    "max_output_tokens", "stream_options", "prompt_cache_key", "previous_response_id", "tools"};
+constexpr std::array<std::string_view, 9> kKnown = {"model",
+                                                    "stream",
+                                                    "max_tokens",
+                                                    "max_completion_tokens",
+                                                    "max_output_tokens",
+                                                    "stream_options",
+                                                    "prompt_cache_key",
+                                                    "previous_response_id",
+                                                    "tools"};
 
 // The fields of an object, found by the places where simdjson sees a value or a bracket begin. What
 // stands in the fields' own values is not looked at: whoever answers the request reads it.
@@ -56,6 +63,9 @@ class FieldWalk {
     return broken();
   }
 
+  // Whether a string in one of the values begins so.
+  bool has_carried() const { return has_carried_; }
+
   // The JSON string that begins there, quotes and all.
   std::string_view string_from(std::size_t begin) const {
     std::size_t end = begin + 1;
@@ -70,9 +80,9 @@ class FieldWalk {
     if (parser.capacity() < text_.size() || !parser.implementation)
       if (const auto failed = parser.allocate(text_.size()))
         return refuse(simdjson::error_message(failed));
-    if (const auto failed = parser.implementation->stage1(
-            reinterpret_cast<const std::uint8_t*>(text_.data()), text_.size(),
-            simdjson::stage1_mode::regular))
+    if (const auto failed =
+            parser.implementation->stage1(reinterpret_cast<const std::uint8_t*>(text_.data()),
+                                          text_.size(), simdjson::stage1_mode::regular))
       return refuse(fmt::format("the body is not JSON: {}", simdjson::error_message(failed)));
     places_ = {parser.implementation->structural_indexes.get(),
                parser.implementation->n_structural_indexes};
@@ -87,14 +97,19 @@ class FieldWalk {
     if (!at_end()) return refuse("there is text behind the JSON object");
     return {};
   }
-  static Error broken() { return refuse("the body is not JSON: it ends or breaks off in an object"); }
+  static Error broken() {
+    return refuse("the body is not JSON: it ends or breaks off in an object");
+  }
 
   Result<void> skip_value() {
     std::size_t depth = 0;
     do {
+      if (at_end()) return broken();
+      const std::size_t here = place();
       switch (next()) {
-        case '\0':
-          return broken();
+        case '"':
+          has_carried_ = has_carried_ || text_.substr(here + 1).starts_with(kCarriedProof);
+          break;
         case '{':
         case '[':
           ++depth;
@@ -114,9 +129,12 @@ class FieldWalk {
   std::string_view text_;
   std::span<const std::uint32_t> places_;
   std::size_t at_ = 0;
+  bool has_carried_ = false;
 };
 
-bool is_null(std::string_view value) { return value == "null"; }
+bool is_null(std::string_view value) {
+  return value == "null";
+}
 
 // A JSON string's text. Most have no escapes.
 Result<std::string> unquoted(std::string_view value, std::string_view key) {
@@ -212,8 +230,10 @@ class FactsReader {
 Result<RequestFacts> read_facts(Protocol protocol, std::string& body) {
   body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
   FactsReader reader(protocol, body);
-  TRY_VOID(FieldWalk(body).run(
+  FieldWalk walk(body);
+  TRY_VOID(walk.run(
       [&](std::string_view key, std::string_view value) { return reader.take(key, value); }));
+  reader.facts.carries_proof = walk.has_carried();
   if (reader.facts.model.empty()) return refuse("\"model\" is missing");
   return std::move(reader.facts);
 }

@@ -17,9 +17,13 @@ std::string renamed(std::string body, std::string_view model, Protocol protocol 
 }
 
 TEST(FactsTest, OnlyTheNameOfTheModelChanges) {
-  EXPECT_EQ(renamed(R"({ "messages":[{"role":"user","content":"\"model\":\"no\""}],"model" : "smart" , "x":{"model":1}})", "gpt-5"),
-            R"({ "messages":[{"role":"user","content":"\"model\":\"no\""}],"model" : "gpt-5" , "x":{"model":1}})");
-  EXPECT_EQ(renamed(R"({"model":"a\"b\\","stream":false})", "q\"x"), R"({"model":"q\"x","stream":false})");
+  EXPECT_EQ(
+      renamed(
+          R"({ "messages":[{"role":"user","content":"\"model\":\"no\""}],"model" : "smart" , "x":{"model":1}})",
+          "gpt-5"),
+      R"({ "messages":[{"role":"user","content":"\"model\":\"no\""}],"model" : "gpt-5" , "x":{"model":1}})");
+  EXPECT_EQ(renamed(R"({"model":"a\"b\\","stream":false})", "q\"x"),
+            R"({"model":"q\"x","stream":false})");
 }
 
 TEST(FactsTest, ANameWrittenWithEscapesIsFoundToo) {
@@ -28,8 +32,9 @@ TEST(FactsTest, ANameWrittenWithEscapesIsFoundToo) {
 }
 
 TEST(FactsTest, TwoModelsAreRefused) {
-  for (const char* body : {R"({"model":"cheap","model":"dear"})", R"({"model":"cheap","mod\u0065l":"dear"})",
-                           R"({"model":"a","max_tokens":1,"max_tokens":100000})"}) {
+  for (const char* body :
+       {R"({"model":"cheap","model":"dear"})", R"({"model":"cheap","mod\u0065l":"dear"})",
+        R"({"model":"a","max_tokens":1,"max_tokens":100000})"}) {
     const auto facts = facts_of(body);
     ASSERT_FALSE(facts) << body;
     EXPECT_NE(facts.error().message.find("twice"), std::string::npos);
@@ -41,21 +46,29 @@ TEST(FactsTest, AChatStreamIsAskedForItsUsage) {
             R"({"model":"b","stream_options":{"include_usage":true},"stream":true})");
   EXPECT_EQ(renamed(R"({"stream_options":{"include_usage":false},"model":"a","stream":true})", "b"),
             R"({"stream_options":{"include_usage":true},"model":"b","stream":true})");
-  EXPECT_EQ(renamed(R"({"model":"a","stream":true,"stream_options":{"include_usage":true,"x":1}})", "b"),
-            R"({"model":"b","stream":true,"stream_options":{"include_usage":true,"x":1}})");
+  EXPECT_EQ(
+      renamed(R"({"model":"a","stream":true,"stream_options":{"include_usage":true,"x":1}})", "b"),
+      R"({"model":"b","stream":true,"stream_options":{"include_usage":true,"x":1}})");
   EXPECT_EQ(renamed(R"({"model":"a","stream":true})", "b", Protocol::kMessages),
             R"({"model":"b","stream":true})");
 }
 
 TEST(FactsTest, WhatIsNoRequestIsRefusedWithAReason) {
-  for (const char* body :
-       {"", "[]", "1", "{", R"({"model":"a")", R"({"model":7})", R"({"messages":[]})", R"({"model":""})",
-        R"({"model":"a"} x)", R"({"model":"a","stream":"yes"})", R"({"model":"a","max_tokens":-1})",
-        R"({"model":"a","messages":[1,2})", "{\"model\":\"\xff\"}"}) {
+  for (const char* body : {"", "[]", "1", "{", R"({"model":"a")", R"({"model":7})",
+                           R"({"messages":[]})", R"({"model":""})", R"({"model":"a"} x)",
+                           R"({"model":"a","stream":"yes"})", R"({"model":"a","max_tokens":-1})",
+                           R"({"model":"a","messages":[1,2})", "{\"model\":\"\xff\"}"}) {
     const auto facts = facts_of(body);
     ASSERT_FALSE(facts) << body;
     EXPECT_FALSE(facts.error().message.empty());
   }
+}
+
+TEST(FactsTest, ThinkingOfAnotherProviderIsNoticed) {
+  EXPECT_TRUE(facts_of(R"({"model":"a","messages":[{"content":[{"signature":"pons1.eyJ9"}]}]})")
+                  ->carries_proof);
+  EXPECT_FALSE(facts_of(R"({"model":"a","messages":[{"content":"say pons1. or \"pons1."}]})")
+                   ->carries_proof);
 }
 
 TEST(FactsTest, LimitsAndKeysAreFound) {

@@ -13,8 +13,6 @@ namespace pons::models {
 
 namespace {
 
-constexpr std::string_view kCarried = "pons1.";
-
 using Step = std::pair<std::string_view, std::int64_t>;
 constexpr std::array<Step, 7> kEfforts = {{{"none", 0},
                                            {"minimal", 1'024},
@@ -35,12 +33,12 @@ std::string carry_proof(const ThinkingPart& part) {
       .field("proof", part.proof)
       .field("redacted", part.redacted)
       .end_object();
-  return std::string(kCarried) + base64_encode(json);
+  return std::string(kCarriedProof) + base64_encode(json);
 }
 
 std::optional<ThinkingPart> carried_proof(std::string_view text) {
-  if (!text.starts_with(kCarried)) return std::nullopt;
-  const auto json = base64_decode(text.substr(kCarried.size()));
+  if (!text.starts_with(kCarriedProof)) return std::nullopt;
+  const auto json = base64_decode(text.substr(kCarriedProof.size()));
   if (!json) return std::nullopt;
   JsonDocument document;
   const auto root = document.parse(*json);

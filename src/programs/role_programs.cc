@@ -6,27 +6,12 @@
 #include "pons/brain/brain.h"
 #include "pons/egress/egress.h"
 #include "pons/front/front.h"
+#include "pons/gateway/gateway.h"
 #include "pons/roles/start.h"
 #include "pons/spawner/spawner.h"
-#include "pons/supervisor/role_runtime.h"
 #include "pons/warden/warden.h"
 
 namespace pons::programs {
-
-namespace {
-
-// Roles whose work comes with later releases: alive, confined, and honest about having nothing else
-// to offer.
-int run_plain_role(roles::RoleStart start) {
-  auto runtime = supervisor::RoleRuntime::create(std::move(start));
-  if (!runtime) {
-    LOG_ERROR("cannot start", {"error", runtime.error()});
-    return 1;
-  }
-  return (*runtime)->run();
-}
-
-}  // namespace
 
 int run_role_program() {
   setsid();  // Ctrl-C is for the supervisor, who ends the roles in order
@@ -45,7 +30,7 @@ int run_role_program() {
     case roles::Role::kBrain:
       return brain::run_brain(std::move(*start));
     case roles::Role::kGateway:
-      return run_plain_role(std::move(*start));
+      return gateway::run_gateway(std::move(*start));
     case roles::Role::kEgress:
       return egress::run_egress(std::move(*start));
     case roles::Role::kWarden:

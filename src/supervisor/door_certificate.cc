@@ -1,9 +1,5 @@
 #include "door_certificate.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +7,7 @@
 #include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/http/error_status.h"
+#include "sealed_memory.h"
 
 namespace pons::supervisor {
 
@@ -52,13 +49,7 @@ Result<void> DoorCertificate::read_files() {
 }
 
 Result<linux::UniqueFd> DoorCertificate::for_front() const {
-  linux::UniqueFd file(memfd_create("pons-tls", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file) return os_error("pass the TLS key on");
-  TRY_VOID(linux::write_all(file.get(), in_use_.reveal()));
-  if (lseek(file.get(), 0, SEEK_SET) != 0) return os_error("pass the TLS key on");
-  constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
-  if (fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) return os_error("pass the TLS key on");
-  return file;
+  return seal_in_memory("pons-tls", in_use_);
 }
 
 Task<Result<void>> DoorCertificate::offer(const Secret& document) {

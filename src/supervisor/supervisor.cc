@@ -31,6 +31,7 @@
 #include "pons/linux/tcp.h"
 #include "pons/linux/unix_socket.h"
 #include "role_process.h"
+#include "sealed_memory.h"
 #include "state_dir.h"
 
 namespace pons::supervisor {
@@ -48,16 +49,16 @@ struct Channel {
 // Everything that outlives single roles.
 class Supervisor {
  public:
-  static Result<std::unique_ptr<Supervisor>> create(
-      const config::Config& config, const std::map<std::string, std::string>& for_egress);
+  static Result<std::unique_ptr<Supervisor>> create(const config::Config& config,
+                                                    const ForRoles& for_roles);
   // Until all roles have ended; the reason when they could not be kept running.
   std::optional<std::string> run();
 
  private:
-  Supervisor(const config::Config& config, const std::map<std::string, std::string>& for_egress,
-             StateDir state_dir, Secret token)
+  Supervisor(const config::Config& config, const ForRoles& for_roles, StateDir state_dir,
+             Secret token)
       : config_(config),
-        for_egress_(for_egress),
+        for_roles_(for_roles),
         state_dir_(std::move(state_dir)),
         token_(std::move(token)) {}
   Result<void> open_sockets();
@@ -79,13 +80,14 @@ class Supervisor {
   void ask_to_stop(int times);
 
   const config::Config& config_;
-  const std::map<std::string, std::string>& for_egress_;
+  const ForRoles& for_roles_;
   StateDir state_dir_;
   Secret token_;
   bool on_terminal_ = isatty(STDOUT_FILENO) == 1 || isatty(STDERR_FILENO) == 1;
   TimePoint started_ = TimePoint(std::chrono::steady_clock::now());
   linux::UniqueFd executable_;
   linux::UniqueFd public_listener_;
+  linux::UniqueFd model_listener_;  // the gateway's, for trusted networks; none unless configured
   config::ListenAddress listening_on_;
   std::map<Role, linux::UniqueFd> control_listeners_;
   std::vector<Channel> channels_;
@@ -150,8 +152,8 @@ class FormerPons {
 
 // ---- start
 
-Result<std::unique_ptr<Supervisor>> Supervisor::create(
-    const config::Config& config, const std::map<std::string, std::string>& for_egress) {
+Result<std::unique_ptr<Supervisor>> Supervisor::create(const config::Config& config,
+                                                       const ForRoles& for_roles) {
   TRY_VOID(config::check_exposure(config));
   TRY_VOID(linux::raise_descriptor_limit());
   TRY_VOID(linux::disable_core_dumps());
@@ -160,7 +162,7 @@ Result<std::unique_ptr<Supervisor>> Supervisor::create(
   auto state_dir = TRY(StateDir::open(config.state_dir));
   auto token = TRY(state_dir.ensure_admin_token());
   std::unique_ptr<Supervisor> self(
-      new Supervisor(config, for_egress, std::move(state_dir), std::move(token)));
+      new Supervisor(config, for_roles, std::move(state_dir), std::move(token)));
   // Kept open: roles are restarted from the same binary even when its file has been replaced.
   self->executable_ = TRY(linux::open_file("/proc/self/exe", O_RDONLY));
   self->signals_.emplace(TRY(linux::SignalFd::create({SIGTERM, SIGINT, SIGHUP})));
@@ -191,6 +193,9 @@ Result<void> Supervisor::open_sockets() {
   public_listener_ = TRY(former.outlive(
       [this] { return linux::listen_tcp(config_.listen.address, config_.listen.port); }));
   listening_on_ = TRY(bound_address(public_listener_, config_.listen));
+  if (const auto address = config::listen_address_of(config_.gateway))
+    model_listener_ =
+        TRY(former.outlive([&] { return linux::listen_tcp(address->address, address->port); }));
   for (const roles::Profile& profile : roles::profiles()) {
     if (profile.role != Role::kSpawner)
       control_listeners_[profile.role] = TRY(listen_for_operator(profile.name));
@@ -251,6 +256,13 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
                     {"idle_seconds", fmt::format("{}", config_.limits.idle_seconds)},
                     {"body_idle_seconds", fmt::format("{}", config_.limits.body_idle_seconds)}};
   }
+  if (role == Role::kGateway) {
+    start.values = for_roles_.gateway;
+    start.descriptors.emplace("model_keys",
+                              TRY(seal_in_memory("pons-model-keys", for_roles_.model_keys)));
+    if (model_listener_)
+      start.descriptors.emplace("models", TRY(linux::duplicate(model_listener_.get())));
+  }
   if (role == Role::kWarden) {
     const config::SandboxConfig& sandbox = config_.sandbox;
     start.values = {
@@ -270,7 +282,7 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
   if (role == Role::kEgress) {
     Json environments = Json::object();
     for (const auto& [name, document] : config_.environments) environments[name] = document;
-    start.values = for_egress_;
+    start.values = for_roles_.egress;
     start.values["environments"] = dump_json(environments);
   }
   return start;
@@ -461,9 +473,8 @@ std::string control_socket_path(const std::string& state_dir, std::string_view p
   return fmt::format("{}/run/{}.sock", state_dir, process);
 }
 
-Result<void> run_supervisor(const config::Config& config,
-                            const std::map<std::string, std::string>& for_egress) {
-  auto supervisor = TRY(Supervisor::create(config, for_egress));
+Result<void> run_supervisor(const config::Config& config, const ForRoles& for_roles) {
+  auto supervisor = TRY(Supervisor::create(config, for_roles));
   if (auto failure = supervisor->run())
     return make_error(ErrorCode::kUnavailable, "start Pons", std::move(*failure));
   return {};

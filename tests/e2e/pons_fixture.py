@@ -119,7 +119,7 @@ class Instance:
         self.user = user
         self.binary = binary
         self.state_dir = state_dir
-        self.config_file = case.write_file("pons.yaml", config)
+        self.config_file = case.write_file(f"{os.path.basename(state_dir)}.yaml", config)
         self.output_file = tempfile.mktemp(prefix="stdout-", dir=case.directory)
         self.log_file = tempfile.mktemp(prefix="stderr-", dir=case.directory)
         command = [binary, "up", "--config", self.config_file, "--state-dir", state_dir, "--listen", listen]
@@ -281,8 +281,8 @@ class PonsTestCase(unittest.TestCase):
         os.chmod(self.directory, 0o711)
         self.binary = self.copy_program(BINARY)
 
-    def copy_program(self, source):
-        copy = f"{self.directory}/{os.path.basename(source)}"
+    def copy_program(self, source, name=None):
+        copy = f"{self.directory}/{name or os.path.basename(source)}"
         shutil.copyfile(source, copy)
         os.chmod(copy, 0o755)
         return copy

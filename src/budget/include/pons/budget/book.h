@@ -35,8 +35,11 @@ struct BookOptions {
 
 struct CallWish {
   std::string node_id;
-  std::string model;  // as it is priced, and as keys name it
+  std::string model;       // as it is priced, and as keys name it
+  std::string asked = {};  // what the client calls it: a key that allows this name allows the call
   std::string provider;
+  // Instead of the table's: of what costs nobody anything. Outlives the book.
+  const Price* price = nullptr;
   models::Usage estimate;  // the most that it can come to: the whole prompt, all output it may have
 };
 

@@ -102,6 +102,8 @@ class Keys {
   // kDenied unless the key and all above it are good now.
   Result<const Key*> find(std::string_view id) const;
   Result<const Key*> find_by_secret(std::string_view text) const;
+  // By the SHA-256 of the digits, for those who never see them.
+  Result<const Key*> find_by_hash(std::string_view hash) const;
   // kDenied when the key or one above it names models and this is none of them.
   Result<void> may_call(const Key& key, std::string_view model) const;
   // From the root to the key: "mk_a/mk_b".

@@ -100,6 +100,16 @@ struct SandboxConfig {
   bool operator==(const SandboxConfig&) const = default;
 };
 
+// What a call to a model costs that no price is known for.
+enum class UnknownPrice : std::uint8_t { kRefused, kDearest };
+
+struct GatewayConfig {
+  std::string listen;  // "address:port" of a listener for trusted networks; empty: none
+  std::string prices;  // a JSON file that adds to the built-in table; empty: none
+  UnknownPrice unknown_price = UnknownPrice::kRefused;
+  bool operator==(const GatewayConfig&) const = default;
+};
+
 enum class Harness : std::uint8_t { kNative, kOpencode, kClaudeCode, kCodex, kPi };
 
 // Names where a credential may go. The credential itself is never part of the configuration.
@@ -123,10 +133,16 @@ struct Config {
   ConfinementConfig confinement;
   SandboxConfig sandbox;
   Harness harness = Harness::kNative;
+  GatewayConfig gateway;
+  std::map<std::string, std::string> providers;     // of models: JSON text
+  std::map<std::string, std::string> models;        // what answers to a name: JSON text
   std::map<std::string, std::string> environments;  // network policies: JSON text
   std::map<std::string, CredentialConfig> credentials;
   bool operator==(const Config&) const = default;
 };
+
+// The gateway's own listener, if there is to be one.
+std::optional<ListenAddress> listen_address_of(const GatewayConfig& gateway);
 
 // The error when keys and tokens would cross a network in the clear and nothing in the
 // configuration allows it.

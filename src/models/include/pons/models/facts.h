@@ -27,6 +27,9 @@ struct RequestFacts {
   std::string cache_key = {};             // whoever sends it wants to meet the same provider again
   std::string previous_response_id = {};  // kResponses: only who made it knows it
   bool has_tools = false;
+  // Somewhere in it stands thinking that another provider must see again, and this one cannot
+  // believe: it has to be read and written anew.
+  bool carries_proof = false;
 };
 
 // `body` is changed by nothing but its capacity: the reader looks a little past the end.

@@ -10,6 +10,7 @@ namespace pons::models {
 
 // A proof travels through clients of another protocol in the place where that protocol keeps its
 // own: sealed so that it is known again, and byte-exact, when the client sends it back.
+inline constexpr std::string_view kCarriedProof = "pons1.";  // how it begins
 std::string carry_proof(const ThinkingPart& part);
 // Nothing when the text is not one of ours: then it is the protocol's own.
 std::optional<ThinkingPart> carried_proof(std::string_view text);

@@ -17,8 +17,9 @@ namespace pons::roles {
 // environment.
 //
 // Descriptors by name: "keeper" (line to the supervisor), "control" (the role's own listening
-// socket), "public" and "tls" (front's listener and certificate), "dial:ROLE" (to call that role),
-// "from:ROLE" (calls from that role).
+// socket), "public" and "tls" (front's listener and certificate), "models" and "model_keys" (the
+// gateway's listener and its providers' keys), "dial:ROLE" (to call that role), "from:ROLE" (calls
+// from that role).
 struct RoleStart {
   Role role = Role::kFront;
   ConfinementContext confinement;

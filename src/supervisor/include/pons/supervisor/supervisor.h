@@ -4,18 +4,24 @@
 #include <string>
 
 #include "pons/base/result.h"
+#include "pons/base/secret.h"
 #include "pons/config/config.h"
 #include "pons/linux/fd.h"
 
 namespace pons::supervisor {
 
+// What roles are to know and may not read themselves, by name.
+struct ForRoles {
+  std::map<std::string, std::string> egress = {};
+  std::map<std::string, std::string> gateway = {};
+  Secret model_keys = {};  // {"provider": ["key", …]}; the gateway gets it in a memory file
+};
+
 // Runs Pons in the foreground until it is told to stop (SIGTERM, SIGINT, `pons down`): opens the
 // public listener, makes the sockets between the roles, starts and restarts the roles, keeps their
 // descriptors, drains them at the end. Returns when the last role has ended; an error when it could
 // not start.
-// `for_egress`: what egress is to know and may not read itself, by name.
-Result<void> run_supervisor(const config::Config& config,
-                            const std::map<std::string, std::string>& for_egress = {});
+Result<void> run_supervisor(const config::Config& config, const ForRoles& for_roles = {});
 
 // Keeps any Pons from starting on the state directory, which is made if it is missing, for as long
 // as the descriptor is open: for work on its files. The error names the Pons that is running there.

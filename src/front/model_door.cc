@@ -1,0 +1,167 @@
+#include "model_door.h"
+
+#include <algorithm>
+#include <array>
+
+#include "pons/base/text.h"
+#include "pons/http/error_status.h"
+#include "pons/models/protocol.h"
+
+namespace pons::front {
+
+namespace {
+
+using models::Failing;
+using models::Protocol;
+
+struct Endpoint {
+  std::string_view path;
+  Protocol protocol;  // the shape of errors
+};
+
+constexpr std::array<Endpoint, 6> kEndpoints = {{{"/v1/messages", Protocol::kMessages},
+                                                 {"/v1/messages/count_tokens", Protocol::kMessages},
+                                                 {"/v1/chat/completions", Protocol::kChat},
+                                                 {"/v1/responses", Protocol::kResponses},
+                                                 {"/v1/models", Protocol::kChat},
+                                                 {"/x/usage", Protocol::kChat}}};
+
+const Endpoint* endpoint_of(std::string_view path) {
+  const auto* const found = std::ranges::find(kEndpoints, path, &Endpoint::path);
+  return found == kEndpoints.end() ? nullptr : found;
+}
+
+// Keys of `pons keys` are the gateway's own to check; their form says so.
+constexpr std::string_view kModelKeyPrefix = "ponsm_";
+
+// Longer than the gateway waits for any provider: its own answer comes first.
+constexpr http::ClientLimits kGatewayLimits{.first_byte_time = std::chrono::hours(25),
+                                            .idle_time = std::chrono::hours(25),
+                                            .idle_connections = 64};
+constexpr std::size_t kCallsMax = 3'000;
+constexpr std::uint64_t kBodyBytesMax = 32ULL << 20;
+
+http::Response refusal(Protocol protocol, models::Failure failure) {
+  models::ErrorBody error = models::protocol_text(protocol).write_error(failure, "");
+  return {.status = error.status, .body = std::move(error.body)};
+}
+
+bool is_for_gateway(std::string_view field) {
+  for (const std::string_view name : {"content-type", "accept", "anthropic-version",
+                                      "anthropic-beta", "openai-beta", "x-session-id"})
+    if (equal_ignoring_case(field, name)) return true;
+  return false;
+}
+
+// What the connection is about stays with the connection; and front gives answers their id.
+bool is_for_client(std::string_view field) {
+  for (const std::string_view name :
+       {"connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date",
+        "server", "x-request-id"})
+    if (equal_ignoring_case(field, name)) return false;
+  return true;
+}
+
+}  // namespace
+
+ModelDoor::ModelDoor(linux::Loop& loop, const Keys& keys, RoleLine& gateway)
+    : loop_(loop),
+      keys_(keys),
+      gateway_(loop, gateway.connector(kCallsMax), "gateway", kGatewayLimits) {}
+
+bool ModelDoor::is_for_model(const http::RequestHead& request) {
+  return endpoint_of(request.path()) != nullptr;
+}
+
+Result<http::OwnedFields> ModelDoor::identify(RecordedExchange& exchange) const {
+  const http::RequestHead& request = exchange.request();
+  const std::string_view shown = shown_key(request);
+  if (shown.starts_with(kModelKeyPrefix))
+    return http::OwnedFields{{"x-pons-key-hash", sha256_hex(shown.substr(kModelKeyPrefix.size()))}};
+  const Identity identity = TRY(keys_.identify(request));
+  exchange.set_key(identity.key);
+  if (!identity.may("models"))
+    return make_error(ErrorCode::kConflict, "identify", "this API key may not call models");
+  return http::OwnedFields{{"x-pons-project", identity.project}};
+}
+
+Task<> ModelDoor::handle(RecordedExchange& exchange) {
+  const Protocol protocol = endpoint_of(exchange.request().path())->protocol;
+  if (exchange.request().content_length > kBodyBytesMax) {
+    exchange.respond(refusal(
+        protocol, {.kind = Failing::kTooLarge, .message = "the request is larger than 32 MB"}));
+    co_return;
+  }
+  auto caller = identify(exchange);
+  if (!caller) {
+    const ErrorCode code = caller.error().code;
+    exchange.respond(
+        refusal(protocol, {.kind = code == ErrorCode::kUnavailable ? Failing::kOverloaded
+                                   : code == ErrorCode::kConflict  ? Failing::kPermission
+                                                                   : Failing::kAuthentication,
+                           .message = caller.error().message}));
+    co_return;
+  }
+  linux::Event body_read(loop_);
+  linux::Event over(loop_);
+  linux::TaskGroup group(loop_);
+  group.spawn(pass(exchange, std::move(*caller), body_read, over));
+  group.spawn(watch(exchange, body_read, over));
+  co_await over.wait(kNever);  // leaving cancels what still runs: the gateway sees it at once
+}
+
+// A client that leaves ends its call.
+Task<> ModelDoor::watch(http::Exchange& exchange, linux::Event& body_read, linux::Event& over) {
+  co_await body_read.wait(kNever);
+  if (co_await exchange.wait_for_hang_up(kNever)) over.set();
+}
+
+Task<> ModelDoor::pass(RecordedExchange& exchange, http::OwnedFields caller,
+                       linux::Event& body_read, linux::Event& over) {
+  struct Over {
+    linux::Event& event;
+    ~Over() { event.set(); }
+  } const at_end{over};
+  const http::RequestHead& head = exchange.request();
+  http::ClientRequest request{.method = std::string(head.method),
+                              .target = std::string(head.target)};
+  for (const auto& field : head.fields)
+    if (is_for_gateway(field.name)) request.fields.emplace_back(field.name, field.value);
+  for (auto& field : caller) request.fields.push_back(std::move(field));
+  if (head.method == "POST") {
+    request.body_source = [&]() -> Task<Result<std::string_view>> {
+      auto piece = co_await exchange.read_body();
+      if (!piece || piece->empty()) body_read.set();
+      co_return piece;
+    };
+    if (head.framing == http::BodyFraming::kLength) request.body_bytes = head.content_length;
+  } else {
+    body_read.set();
+  }
+  auto response = co_await gateway_.send(std::move(request));
+  if (!response) {
+    const Protocol protocol = endpoint_of(head.path())->protocol;
+    exchange.respond(refusal(protocol, {.kind = Failing::kOverloaded,
+                                        .message = "the gateway does not answer; try again"}));
+    co_return;
+  }
+  http::Response answer{.status = response->status(),
+                        .content_type = std::string(response->find("content-type").value_or(""))};
+  if (response->head().framing == http::BodyFraming::kLength)
+    answer.content_length = response->head().content_length;
+  for (const auto& field : response->head().fields)
+    if (is_for_client(field.name)) answer.fields.emplace_back(field.name, field.value);
+  if (!co_await exchange.start(std::move(answer))) co_return;
+  while (true) {
+    const auto piece = co_await response->read_body();
+    if (!piece) {
+      exchange.abort();
+      co_return;
+    }
+    if (piece->empty()) break;
+    if (!co_await exchange.write(*piece)) co_return;
+  }
+  (void)co_await exchange.finish({});
+}
+
+}  // namespace pons::front

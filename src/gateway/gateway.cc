@@ -1,0 +1,100 @@
+#include "pons/gateway/gateway.h"
+
+#include <nlohmann/json.hpp>
+
+#include "pons/base/json.h"
+#include "pons/base/log.h"
+#include "pons/linux/run_task.h"
+#include "pons/store/sqlite_store.h"
+#include "pons/supervisor/role_runtime.h"
+#include "routes.h"
+
+namespace pons::gateway {
+
+namespace {
+
+// Below the role's own folder, which is its working directory.
+constexpr const char* kStoreFile = "models.db";
+constexpr const char* kJournalFolder = "journal";
+constexpr std::size_t kKeysBytesMax = std::size_t{1} << 20;
+constexpr std::uint64_t kBodyBytesMax = std::uint64_t{33} << 20;
+
+// {"provider": ["key", …]}, from the supervisor.
+using ProviderKeys = std::map<std::string, std::vector<Secret>, std::less<>>;
+
+Result<ProviderKeys> read_provider_keys(supervisor::RoleRuntime& runtime) {
+  const linux::UniqueFd file = runtime.take_descriptor("model_keys");
+  std::string text = TRY(linux::read_all(file.get(), kKeysBytesMax));
+  ProviderKeys keys;
+  {
+    Json document = TRY(parse_json(text));
+    for (auto& [provider, list] : document.items())
+      for (Json& key : list) keys[provider].emplace_back(std::move(key.get_ref<std::string&>()));
+  }
+  wipe(text.data(), text.size());
+  return keys;
+}
+
+Result<budget::Prices> read_prices(const roles::RoleStart& start) {
+  const std::string& overrides = start.values.at("prices");
+  auto prices = TRY(budget::Prices::load(overrides));
+  if (start.values.at("unknown_price") == "refused") return prices;
+  const budget::Price* dearest = nullptr;
+  for (const auto& [name, price] : prices.all())
+    if (dearest == nullptr || price.tokens.output > dearest->tokens.output) dearest = &price;
+  return budget::Prices::load(overrides, *dearest);
+}
+
+Result<Answerer> make_answerer(linux::Loop& loop, const ProviderSettings& settings,
+                               std::vector<Secret> keys, names::Resolver& resolver) {
+  if (settings.is_scripted())
+    return Answerer{.provider = nullptr, .script = TRY(Script::parse(settings.script))};
+  std::shared_ptr<http::TlsContext> tls;
+  if (settings.url.tls) tls = TRY(http::TlsContext::create_client(settings.authority_file));
+  return Answerer{.provider = std::make_unique<Provider>(loop, settings, std::move(keys), resolver,
+                                                         std::move(tls)),
+                  .script = {}};
+}
+
+// The listener for trusted networks, if there is one.
+Result<void> open_listener(supervisor::RoleRuntime& runtime, http::Server& server) {
+  if (!runtime.start().descriptors.contains("models")) return {};
+  runtime.drain_at_end(server);
+  return server.listen(runtime.take_descriptor("models"), "trusted");
+}
+
+Result<int> run(roles::RoleStart start) {
+  const std::string shown = start.confinement.state_dir + "/gateway/" + kStoreFile;
+  const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
+  linux::Loop& loop = runtime->loop();
+  const SystemClock clock;
+  const auto store = TRY(store::SqliteStore::open(loop, {.path = kStoreFile, .shown = shown}));
+  budget::Prices prices = TRY(read_prices(runtime->start()));
+  const auto book =
+      TRY(linux::run_to_end(loop, budget::Book::open(loop, *store, clock, std::move(prices),
+                                                     {.directory = kJournalFolder})));
+  ProviderKeys keys = TRY(read_provider_keys(*runtime));
+  names::Resolver resolver(loop, names::read_resolver_settings());
+  Routing routing(TRY(read_model_settings(runtime->start().values.at("models"))));
+  Models models{.loop = loop, .routing = routing, .book = *book, .answerers = {}};
+  for (const auto& [name, settings] : routing.settings().providers)
+    models.answerers[name] = TRY(make_answerer(loop, settings, std::move(keys[name]), resolver));
+  runtime->set_body_bytes_max(kBodyBytesMax);
+  runtime->add_routes(model_routes(models));
+  runtime->add_routes(operator_routes(models));
+  http::Server trusted(loop, {.body_bytes = kBodyBytesMax, .connections = 4'096},
+                       http::route(model_routes(models)));
+  TRY_VOID(open_listener(*runtime, trusted));
+  return runtime->run();
+}
+
+}  // namespace
+
+int run_gateway(roles::RoleStart start) {
+  const auto ended = run(std::move(start));
+  if (ended) return *ended;
+  LOG_ERROR("cannot start", {"error", ended.error()});
+  return 1;
+}
+
+}  // namespace pons::gateway

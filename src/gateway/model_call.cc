@@ -1,0 +1,374 @@
+#include "model_call.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "pons/base/id.h"
+#include "pons/base/log.h"
+
+namespace pons::gateway {
+
+namespace {
+
+using models::Failing;
+using models::Failure;
+using models::Protocol;
+
+constexpr unsigned kTriesMax = 8;                        // of one call, all in all
+constexpr Duration kWaitMax = std::chrono::seconds(20);  // between tries, all in all
+constexpr Duration kRefusedKeyRest = std::chrono::minutes(5);
+constexpr Duration kBusyKeyRest = std::chrono::seconds(5);  // when the provider does not say
+constexpr std::int64_t kOutputWhenUnknown = 16'000;         // tokens of an answer without a limit
+
+std::int64_t wall_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  random_bytes(&number, sizeof number);
+  return number;
+}
+
+// A conversation's own name, if it has one; else its beginning, which stays the same when it grows.
+std::string affinity_of(const ModelRequest& request, const http::RequestHead& head,
+                        const Caller& caller) {
+  constexpr std::size_t kBeginning = 2'048;
+  if (const auto session = head.find("x-session-id")) return std::string(*session);
+  if (!request.facts.cache_key.empty()) return request.facts.cache_key;
+  return caller.key + request.body.substr(0, kBeginning);
+}
+
+Failure failure_of_refusal(const Error& error, const budget::Refused& refused,
+                           std::int64_t now_ms) {
+  if (error.code == ErrorCode::kLimit) {
+    Failure failure{
+        .kind = Failing::kBudget, .message = error.message, .code = "insufficient_quota"};
+    if (refused.resets_at_ms)
+      failure.retry_after =
+          std::chrono::milliseconds(std::max<std::int64_t>(1'000, *refused.resets_at_ms - now_ms));
+    return failure;
+  }
+  if (error.code == ErrorCode::kNotFound)
+    return {.kind = Failing::kNotFound, .message = error.message, .code = "model_not_found"};
+  if (error.code == ErrorCode::kDenied)
+    return {.kind = Failing::kPermission, .message = error.message};
+  LOG_WARN("cannot reserve", {"error", error});
+  return {.kind = Failing::kOverloaded,
+          .message = "the ledger cannot be written now; try again",
+          .retry_after = std::chrono::seconds(5)};
+}
+
+class ModelCall {
+ public:
+  ModelCall(Models& models, ClientSide& client, ModelRequest request, Caller caller)
+      : models_(models),
+        client_(client),
+        request_(std::move(request)),
+        caller_(std::move(caller)) {}
+
+  Task<> run() {
+    const auto& head = client_.exchange().request();
+    auto line = find_line(affinity_of(request_, head, caller_));
+    if (!line) {
+      co_await client_.refuse(line.error());
+      co_return;
+    }
+    line_ = std::move(*line);
+    while (at_ < line_.size() && tries_in_all_ < kTriesMax)
+      if (!co_await try_next()) co_return;
+    co_await client_.refuse(for_client(last_));
+  }
+
+ private:
+  std::expected<std::vector<Candidate*>, Failure> find_line(const std::string& affinity) {
+    auto line = models_.routing.candidates(request_.facts.model, affinity);
+    if (!line)
+      return std::unexpected(Failure{
+          .kind = Failing::kNotFound, .message = line.error().message, .code = "model_not_found"});
+    if (const std::string& previous = request_.facts.previous_response_id; !previous.empty()) {
+      Candidate* const maker = models_.routing.maker_of(previous);
+      if (maker == nullptr && line->size() > 1)
+        return std::unexpected(
+            Failure{.kind = Failing::kInvalidRequest,
+                    .message = "previous_response_id: nobody here remembers who made it; send the "
+                               "conversation itself",
+                    .code = "previous_response_not_found"});
+      if (maker != nullptr) *line = {maker};
+    }
+    return std::move(*line);
+  }
+
+  // False: the client has its answer.
+  Task<bool> try_next() {
+    Candidate& candidate = *line_[at_];
+    const Answerer& answerer = models_.answerers.find(candidate.deployment.provider)->second;
+    Provider* const provider = answerer.provider.get();
+    const auto key = ready_key(candidate, provider);
+    if (!key) {
+      pass_on();
+      co_return true;
+    }
+    budget::Refused refused;
+    auto reserved = models_.book.begin_call({.node_id = caller_.key,
+                                             .model = candidate.deployment.model,
+                                             .asked = request_.facts.model,
+                                             .provider = candidate.deployment.provider,
+                                             .price = price_for(candidate, provider),
+                                             .estimate = estimate_for(candidate)},
+                                            &refused);
+    if (!reserved) {
+      co_await client_.refuse(failure_of_refusal(reserved.error(), refused, wall_ms()));
+      co_return false;
+    }
+    const Outcome outcome = co_await ask(candidate, answerer, *key, *reserved);
+    settle(*reserved, outcome);
+    co_return co_await judge(candidate, provider, *key, outcome);
+  }
+
+  // Nothing when this one cannot be asked now; `last_` says why then.
+  std::optional<std::size_t> ready_key(Candidate& candidate, Provider* provider) {
+    const TimePoint now = models_.loop.now();
+    const auto later = [&](Failing kind, std::string message, TimePoint until) {
+      last_ = {.kind = kind, .message = std::move(message)};
+      if (until > now) last_.retry_after = until - now;
+      return std::nullopt;
+    };
+    if (!candidate.health.may_try(now))
+      return later(Failing::kOverloaded,
+                   "the model's provider is failing; it is left alone a while",
+                   candidate.health.open_until());
+    const auto is_full = [](std::size_t active, std::size_t most) {
+      return most > 0 && active >= most;
+    };
+    if (is_full(candidate.active, candidate.deployment.concurrent) ||
+        (provider != nullptr && is_full(provider->active, provider->settings().concurrent)))
+      return later(Failing::kRateLimit, "as many calls as this model may have are under way",
+                   now + std::chrono::seconds(1));
+    if (provider == nullptr) return 0;
+    if (const auto key = provider->pick_key(now)) return key;
+    return later(refused_key_ ? Failing::kUpstream : Failing::kRateLimit,
+                 refused_key_ ? "the model provider refuses the key it is called with"
+                              : "the model provider wants fewer calls",
+                 provider->next_key_at());
+  }
+
+  // A script costs nothing unless it plays a model that does.
+  const budget::Price* price_for(const Candidate& candidate, const Provider* provider) const {
+    static const budget::Price kNothing{};
+    const bool is_priced = models_.book.prices().find(candidate.deployment.model).has_value();
+    return provider == nullptr && !is_priced ? &kNothing : nullptr;
+  }
+
+  models::Usage estimate_for(const Candidate& candidate) const {
+    std::int64_t output = request_.facts.output_tokens_max.value_or(kOutputWhenUnknown);
+    if (const auto price = models_.book.prices().find(candidate.deployment.model);
+        price && (*price)->output_tokens_max > 0)
+      output = std::min(output, (*price)->output_tokens_max);
+    models::Usage estimate{.output = output};
+    // A client of this protocol may ask for its prompt to be kept, which costs more.
+    (request_.protocol == Protocol::kMessages ? estimate.cache_write : estimate.input) =
+        models::estimate_tokens(request_.body.size());
+    return estimate;
+  }
+
+  Task<Outcome> ask(Candidate& candidate, const Answerer& answerer, std::size_t key,
+                    budget::Call& reserved) {
+    struct Counted {
+      std::size_t& count;
+      explicit Counted(std::size_t& c) : count(c) { ++count; }
+      ~Counted() { --count; }
+    };
+    const Counted one_more(candidate.active);
+    candidate.health.begin();
+    reserved.sent();
+    ++tries_;
+    ++tries_in_all_;
+    const ProgressSink progress = [&](const models::Usage& usage, std::size_t bytes) {
+      reserved.progress(charged(usage, bytes));
+    };
+    if (!answerer.provider)
+      co_return co_await play_script(models_.loop, answerer.script, candidate.deployment.model,
+                                     request_, client_, progress);
+    const Counted one_more_there(answerer.provider->active);
+    co_return co_await relay_call(models_.loop, *answerer.provider, key, candidate.deployment.model,
+                                  request_, client_, progress);
+  }
+
+  // What is paid for when a provider has not said it all: never less than what was seen.
+  models::Usage charged(models::Usage usage, std::size_t output_bytes) const {
+    if (usage.prompt() == 0) usage.input = models::estimate_tokens(request_.body.size());
+    if (output_bytes > 0 && usage.output == 0) usage.output = models::estimate_tokens(output_bytes);
+    return usage;
+  }
+
+  void settle(budget::Call& reserved, const Outcome& outcome) {
+    settle_as(reserved, outcome);
+    for (const budget::Warning& warning : models_.book.take_warnings())
+      LOG_WARN("a budget is nearly used up", {"key", warning.node},
+               {"what", budget::name_of(warning.limit.what)},
+               {"window", budget::name_of(warning.limit.window)}, {"used", warning.used},
+               {"limit", warning.limit.amount});
+  }
+
+  void settle_as(budget::Call& reserved, const Outcome& outcome) {
+    switch (outcome.ending) {
+      case Ending::kAnswered:
+        reserved.settle(
+            outcome.is_usage_known ? outcome.usage : charged(outcome.usage, outcome.output_bytes),
+            budget::Outcome::kDone);
+        return;
+      case Ending::kBroken:
+        reserved.settle(charged(outcome.usage, outcome.output_bytes), budget::Outcome::kFailed);
+        return;
+      case Ending::kClientGone:
+        reserved.settle(charged(outcome.usage, outcome.output_bytes), budget::Outcome::kCancelled);
+        return;
+      case Ending::kFailed:
+        // Who answers with a refusal takes no money; who broke off after it began, does.
+        reserved.settle(outcome.usage != models::Usage{}
+                            ? charged(outcome.usage, outcome.output_bytes)
+                            : models::Usage{},
+                        budget::Outcome::kFailed);
+    }
+  }
+
+  // What follows from a try. False: the client has its answer.
+  Task<bool> judge(Candidate& candidate, Provider* provider, std::size_t key,
+                   const Outcome& outcome) {
+    const TimePoint now = models_.loop.now();
+    if (outcome.ending == Ending::kAnswered) {
+      candidate.health.succeed();
+      if (!outcome.response_id.empty()) models_.routing.remember(outcome.response_id, candidate);
+      co_return false;
+    }
+    if (outcome.ending != Ending::kFailed) {
+      outcome.ending == Ending::kBroken ? candidate.health.fail(now) : candidate.health.leave();
+      co_return false;
+    }
+    last_ = outcome.failure;
+    const NextStep step = step_after(last_.kind, outcome.upstream_status, tries_);
+    LOG_DEBUG("a try failed", {"provider", candidate.deployment.provider},
+              {"model", candidate.deployment.model}, {"status", outcome.upstream_status},
+              {"reason", last_.message});
+    switch (step) {
+      case NextStep::kTellClient:
+        candidate.health.succeed();  // it answers; the question is wrong
+        co_await client_.refuse(for_client(last_));
+        co_return false;
+      case NextStep::kAnotherKey:
+        candidate.health.leave();
+        rest_key(provider, key, now);
+        if (provider != nullptr && provider->pick_key(now)) co_return true;
+        co_return co_await wait_or_pass_on(candidate);
+      case NextStep::kSameAgain:
+        candidate.health.fail(now);
+        co_return co_await pause_and_retry(candidate);
+      case NextStep::kNextInLine:
+        candidate.health.fail(now);
+        pass_on();
+        co_return true;
+      case NextStep::kLargerModel:
+        candidate.health.succeed();
+        pass_to_larger(candidate);
+        co_return true;
+    }
+    co_return true;
+  }
+
+  void rest_key(Provider* provider, std::size_t key, TimePoint now) {
+    if (provider == nullptr) return;
+    if (last_.kind == Failing::kRateLimit) {
+      provider->rest_key(key, now + last_.retry_after.value_or(kBusyKeyRest));
+      return;
+    }
+    refused_key_ = true;
+    provider->rest_key(key, now + kRefusedKeyRest);
+    LOG_WARN("a provider refuses its key", {"provider", provider->settings().name},
+             {"key", key + 1}, {"reason", last_.message});
+  }
+
+  // All keys are out. With nobody else to ask, a short wait is better than a refusal.
+  Task<bool> wait_or_pass_on(Candidate& candidate) {
+    const bool is_last = at_ + 1 == line_.size();
+    const Duration pause = last_.retry_after.value_or(kBusyKeyRest);
+    if (last_.kind == Failing::kRateLimit && is_last && waited_ + pause <= kWaitMax &&
+        models_.answerers.find(candidate.deployment.provider)->second.provider)
+      co_return co_await wait(pause);
+    pass_on();
+    co_return true;
+  }
+
+  Task<bool> pause_and_retry(Candidate& candidate) {
+    if (!candidate.health.may_try(models_.loop.now())) {
+      pass_on();
+      co_return true;
+    }
+    co_return co_await wait(std::min(last_.retry_after.value_or(Duration::max()),
+                                     pause_before_retry(tries_, random_number())));
+  }
+
+  // False: the client has left meanwhile.
+  Task<bool> wait(Duration pause) {
+    waited_ += pause;
+    co_return !co_await client_.exchange().wait_for_hang_up(models_.loop.now() + pause);
+  }
+
+  void pass_on() {
+    ++at_;
+    tries_ = 0;
+  }
+
+  std::int64_t context_of(const Candidate& candidate) const {
+    if (candidate.deployment.context_tokens > 0) return candidate.deployment.context_tokens;
+    const auto price = models_.book.prices().find(candidate.deployment.model);
+    return price ? (*price)->context_tokens : 0;
+  }
+
+  void pass_to_larger(const Candidate& full) {
+    const std::int64_t too_small = context_of(full);
+    do pass_on();
+    while (at_ < line_.size() && context_of(*line_[at_]) <= too_small);
+  }
+
+  // A key that a provider refuses is not the caller's.
+  static Failure for_client(Failure failure) {
+    if (failure.kind == Failing::kAuthentication || failure.kind == Failing::kPermission)
+      return {.kind = Failing::kUpstream,
+              .message =
+                  "the model provider refuses the key it is called with; whoever runs Pons "
+                  "has to replace it"};
+    return failure;
+  }
+
+  Models& models_;
+  ClientSide& client_;
+  ModelRequest request_;
+  Caller caller_;
+  std::vector<Candidate*> line_;
+  std::size_t at_ = 0;
+  unsigned tries_ = 0;  // of the one in line now
+  unsigned tries_in_all_ = 0;
+  Duration waited_{};
+  bool refused_key_ = false;
+  Failure last_{.kind = Failing::kOverloaded, .message = "nobody can answer now"};
+};
+
+}  // namespace
+
+Task<> answer_model_call(Models& models, http::Exchange& exchange, Protocol protocol,
+                         Caller caller) {
+  ClientSide client(exchange, protocol, new_request_id());
+  auto request = co_await read_model_request(exchange, protocol);
+  if (!request) {
+    co_await client.refuse(request.error());
+    co_return;
+  }
+  ModelCall call(models, client, std::move(*request), std::move(caller));
+  co_await call.run();
+}
+
+}  // namespace pons::gateway

@@ -1,0 +1,72 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model_call.h"
+
+namespace pons::gateway {
+
+namespace {
+
+constexpr Duration kCountTime = std::chrono::seconds(20);
+constexpr std::size_t kAnswerBytesMax = 64 * 1024;
+
+// What the provider itself says; nothing when it does not.
+Task<std::optional<std::string>> ask_provider(Provider& provider, std::string model,
+                                              const ModelRequest& request) {
+  const auto key = provider.pick_key(TimePoint::max());
+  if (!key) co_return std::nullopt;
+  http::ClientRequest sent{
+      .method = "POST",
+      .target = endpoint_of(provider.settings().url, request.protocol) + "/count_tokens",
+      .fields = request.fields,
+      .body = request.body};
+  models::rename_model(request.protocol, sent.body, request.facts, model);
+  sent.fields.emplace_back("Content-Type", "application/json");
+  const auto is_version = [](const auto& field) { return field.first == "anthropic-version"; };
+  if (std::ranges::none_of(request.fields, is_version))
+    sent.fields.emplace_back("anthropic-version", "2023-06-01");
+  provider.add_key_field(*key, sent.fields);
+  auto answered = co_await provider.send(std::move(sent));
+  if (!answered || answered->answer->status() != 200) co_return std::nullopt;
+  std::string body;
+  while (body.size() <= kAnswerBytesMax) {
+    const auto piece = co_await answered->answer->read_body();
+    if (!piece) co_return std::nullopt;
+    if (piece->empty()) co_return body;
+    body += *piece;
+  }
+  co_return std::nullopt;
+}
+
+}  // namespace
+
+Task<> answer_token_count(Models& models, http::Exchange& exchange, Caller caller) {
+  constexpr auto kProtocol = models::Protocol::kMessages;
+  ClientSide client(exchange, kProtocol, new_request_id());
+  const auto request = co_await read_model_request(exchange, kProtocol);
+  if (!request) {
+    co_await client.refuse(request.error());
+    co_return;
+  }
+  const auto line = models.routing.candidates(request->facts.model, caller.key);
+  if (!line) {
+    co_await client.refuse({.kind = models::Failing::kNotFound, .message = line.error().message});
+    co_return;
+  }
+  const Deployment& deployment = line->front()->deployment;
+  Provider* const provider = models.answerers.find(deployment.provider)->second.provider.get();
+  if (provider != nullptr && provider->settings().speaks(kProtocol)) {
+    auto counted = co_await linux::within(models.loop, models.loop.now() + kCountTime,
+                                          ask_provider(*provider, deployment.model, *request));
+    if (counted && *counted) {
+      client.answer(std::move(**counted));
+      co_return;
+    }
+  }
+  client.set_fields({{"x-pons-estimate", "true"}});
+  client.answer(
+      fmt::format("{{\"input_tokens\":{}}}", models::estimate_tokens(request->body.size())));
+}
+
+}  // namespace pons::gateway

@@ -1,0 +1,251 @@
+"""Providers, clients and the gateway itself, as badly behaved as they come."""
+
+import json
+import os
+import signal
+import socket
+import time
+
+from model_world import (CHAT_USAGE, DONE, SECRET, WHOLE_ANSWER, WHOLE_STREAM, FakeProvider, ModelTestCase, chunk, respond,
+                         stream)
+from pons_fixture import read_text, wait_for
+from warden_client import end_orderly
+
+CONFIG = """
+providers:
+  first: {{kind: openai-compatible, url: '{first}', key_env: PROVIDER_KEY, first_event_seconds: 2, next_event_seconds: 2,
+    whole_seconds: 2}}
+  second: {{kind: openai-compatible, url: '{second}', key_env: [PROVIDER_KEY, PROVIDER_KEY_2]}}
+  nobody: {{kind: openai-compatible, url: 'http://127.0.0.1:1/v1'}}
+  untrusted: {{kind: openai-compatible, url: 'https://127.0.0.1:{tls}/v1'}}
+models:
+  test: {{try: [first/gpt-5]}}
+  spare: {{try: [first/gpt-5, second/gpt-5-mini]}}
+  two-keys: {{try: [second/gpt-5]}}
+  dead: {{try: [nobody/gpt-5]}}
+  dead-first: {{try: [nobody/gpt-5, second/gpt-5]}}
+  forged: {{try: [untrusted/gpt-5]}}
+  windows: {{try: [{{model: first/gpt-5, context_tokens: 1000}}, {{model: second/gpt-5, context_tokens: 900}},
+    {{model: second/gpt-5-mini, context_tokens: 100000}}]}}
+"""
+OVERLOADED = {"error": {"message": "busy", "type": "server_error", "code": None, "param": None}}
+LIMITED = {"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded", "param": None}}
+BAD_KEY = {"error": {"message": f"Incorrect API key provided: {SECRET}", "type": "invalid_request_error",
+                     "code": "invalid_api_key", "param": None}}
+TOO_LONG = {"error": {"message": "This model's maximum context length is 1000 tokens.", "type": "invalid_request_error",
+                      "code": "context_length_exceeded", "param": "messages"}}
+
+
+class Faults(ModelTestCase):
+    def setUp(self):
+        super().setUp()
+        self.first = FakeProvider(self)
+        self.second = FakeProvider(self)
+        self.second.answers = [respond(200, {**WHOLE_ANSWER, "model": "second"})]
+        self.pons = self.start("gateway: {unknown_price: dearest}\n" + CONFIG.format(first=self.first.url, second=self.second.url, tls=self.first.port),
+                               environment={"PROVIDER_KEY": SECRET, "PROVIDER_KEY_2": SECRET + "2"})
+        self.addCleanup(end_orderly, self.pons)
+        self.key = self.make_key(self.pons)
+
+    def answers(self, *answers, provider=None):
+        provider = provider or self.first
+        provider.answers = list(answers)
+        provider.requests.clear()
+        for answer in answers:
+            answer.provider = provider
+
+    broken = 0
+
+    def text_of(self, body, protocol="chat"):
+        answer = json.loads(body)
+        return answer["choices"][0]["message"]["content"] if protocol == "chat" else answer["content"][0]["text"]
+
+    def assert_nowhere(self, secret):
+        """The provider's key is in no answer and no log."""
+        self.assertNotIn(secret, self.pons.log)
+
+    # ---- requests
+
+    def test_what_is_no_request_is_refused_in_the_clients_own_shape(self):
+        self.answers(respond(200, WHOLE_ANSWER))
+        bad = [b"", b"{", b"[]", b'{"model":7}', b'{"messages":[]}', b'{"model":"test","model":"spare","messages":[]}',
+               b'{"model":"\xff"}', b'{"model":"test","stream":"yes"}', b'{"model":"test"} trailing']
+        for body in bad:
+            status, _, text = self.post(self.pons, "/v1/messages", self.key, body)
+            self.assertEqual((status, json.loads(text)["type"], json.loads(text)["error"]["type"]),
+                             (400, "error", "invalid_request_error"), body)
+            status, _, text = self.post(self.pons, "/v1/chat/completions", self.key, body)
+            self.assertEqual((status, json.loads(text)["error"]["type"]), (400, "invalid_request_error"), body)
+        self.assertEqual(self.first.requests, [])
+        status, _, text = self.post(self.pons, "/v1/messages", self.key, b"x" * (34 << 20))
+        self.assertEqual(status, 413)
+
+    def test_an_unknown_model_and_an_unknown_key(self):
+        status, _, text = self.call(self.pons, self.key, model="nonsense")
+        self.assertEqual((status, json.loads(text)["error"]["type"]), (404, "not_found_error"))
+        for key in ("", "ponsm_" + "0" * 40, "pons_" + "0" * 40, "sk-ant-x"):
+            status, _, text = self.call(self.pons, key)
+            self.assertEqual((status, json.loads(text)["error"]["type"]), (401, "authentication_error"), key)
+            status, _, text = self.call(self.pons, key, protocol="chat")
+            self.assertEqual((status, json.loads(text)["error"]["code"]), (401, "invalid_api_key"), key)
+
+    def test_a_revoked_key_is_refused_at_once(self):
+        self.answers(respond(200, WHOLE_ANSWER))
+        self.assertEqual(self.call(self.pons, self.key)[0], 200)
+        keys = json.loads(self.pons.command("keys", "ls", "--json").stdout)["keys"]
+        own = next(key for key in keys if key["name"] == "test")
+        self.assertEqual(self.pons.command("keys", "revoke", own["id"]).returncode, 0)
+        self.assertEqual(self.call(self.pons, self.key)[0], 401)
+
+    def test_a_used_up_budget_stops_calls_before_the_provider_hears_of_them(self):
+        self.answers(respond(200, WHOLE_ANSWER))
+        key = self.make_key(self.pons, "--limit", "2requests/day")
+        self.assertEqual([self.call(self.pons, key, protocol="chat")[0] for _ in range(2)], [200, 200])
+        status, fields, text = self.call(self.pons, key, protocol="chat")
+        self.assertEqual((status, json.loads(text)["error"]["code"]), (429, "insufficient_quota"))
+        self.assertGreater(int(fields["retry-after"]), 0)
+        self.assertEqual(len(self.first.requests), 2)
+        status, _, text = self.call(self.pons, key)
+        self.assertEqual((status, json.loads(text)["error"]["type"]), (429, "rate_limit_error"))
+
+    # ---- providers
+
+    def test_a_provider_that_fails_is_asked_again_and_then_the_next(self):
+        self.answers(respond(500, OVERLOADED), respond(200, WHOLE_ANSWER))
+        self.assertEqual(self.call(self.pons, self.key, protocol="chat")[0], 200)
+        self.assertEqual(len(self.first.requests), 2)
+        self.answers(respond(503, OVERLOADED))
+        status, fields, text = self.call(self.pons, self.key, model="spare", protocol="chat")
+        self.assertEqual((status, fields["x-pons-provider"], self.text_of(text)), (200, "second", "Hello world"))
+        status, _, text = self.call(self.pons, self.key)
+        self.assertEqual((status, json.loads(text)["error"]["type"]), (529, "overloaded_error"))
+
+    def test_nobody_there_and_somebody_else_there(self):
+        status, _, text = self.call(self.pons, self.key, model="dead")
+        self.assertEqual((status, json.loads(text)["error"]["type"]), (502, "api_error"))
+        self.assertEqual(self.call(self.pons, self.key, model="dead-first", protocol="chat")[0], 200)
+        status, _, _ = self.call(self.pons, self.key, model="forged")  # speaks no TLS at all
+        self.assertEqual(status, 502)
+
+    def test_a_refused_provider_key_is_not_the_callers_fault(self):
+        self.answers(respond(401, BAD_KEY))
+        status, _, text = self.call(self.pons, self.key)
+        self.assertEqual(status, 502)
+        self.assertNotIn(SECRET, text)
+        self.assert_nowhere(SECRET)
+
+    def test_a_limited_key_makes_way_for_the_next(self):
+        self.answers(respond(429, LIMITED, retry_after=30), respond(200, WHOLE_ANSWER), provider=self.second)
+        status, _, _ = self.call(self.pons, self.key, model="two-keys", protocol="chat")
+        self.assertEqual(status, 200)
+        sent = [request["fields"]["authorization"] for request in self.second.requests]
+        self.assertEqual(sent, [f"Bearer {SECRET}", f"Bearer {SECRET}2"])
+
+    def test_a_limit_without_a_way_around_reaches_the_client_with_its_time(self):
+        self.answers(respond(429, LIMITED, retry_after=300))
+        status, fields, text = self.call(self.pons, self.key)
+        self.assertEqual((status, json.loads(text)["error"]["type"]), (429, "rate_limit_error"))
+        self.assertGreater(int(fields["retry-after"]), 200)
+
+    def test_a_prompt_that_is_too_long_goes_to_a_larger_model(self):
+        self.answers(respond(400, TOO_LONG))
+        status, fields, _ = self.call(self.pons, self.key, model="windows", protocol="chat")
+        self.assertEqual((status, fields["x-pons-model"]), (200, "gpt-5-mini"))
+        self.assertEqual(len(self.second.requests), 1)
+
+    def test_silence_before_an_answer_ends_in_the_next_provider_or_an_error(self):
+        def say_nothing(connection, _):
+            self.first.wait_for_hang_up(connection)
+
+        for answer in (stream(end="hang"), say_nothing):
+            self.answers(answer)
+            status, fields, _ = self.call(self.pons, self.key, model="spare", protocol="chat", stream=True)
+            self.assertEqual((status, fields["x-pons-provider"]), (200, "second"))
+
+    def broken_stream(self, *pieces, end="chunked", pause=0.1, protocol="chat"):
+        self.answers(stream(*pieces, end=end, pause=pause))
+        # One that fails often is left alone for a while: each time another model.
+        self.broken += 1
+        status, _, text = self.call(self.pons, self.key, model=f"first/gpt-{self.broken}", protocol=protocol, stream=True)
+        self.assertEqual(status, 200)
+        return text
+
+    def test_a_stream_that_breaks_ends_with_an_error_and_without_an_end(self):
+        cut = (chunk("Hello"), chunk(" wor"))
+        for pieces, end in ((cut, "cut"), (cut, "chunked"), (cut, "hang"), ((*cut, "data: {\"id\": \"c"), "cut"),
+                            ((*cut, "data: not json\n\n"), "chunked"),
+                            ((*cut, "data: " + json.dumps(OVERLOADED) + "\n\n"), "chunked")):
+            text = self.broken_stream(*pieces, end=end)
+            self.assertIn("Hello", text)
+            self.assertIn('"error"', text, (pieces, end))
+            self.assertNotIn("[DONE]", text)
+            text = self.broken_stream(*pieces, end=end, protocol="messages")
+            self.assertIn("event: error", text, (pieces, end))
+            self.assertNotIn("message_stop", text)
+
+    def test_a_line_without_end_is_given_up_and_costs_no_memory(self):
+        huge = b"data: " + b"x" * (1 << 20)
+        self.answers(stream(chunk("Hello"), *([huge] * 100), end="cut"))
+        text = self.call(self.pons, self.key, protocol="chat", stream=True)[2]
+        self.assertIn('"error"', text)
+        resident = next(line for line in read_text(f"/proc/{self.pons.role_pids()['gateway']}/status").splitlines()
+                        if line.startswith("VmHWM"))
+        self.assertLess(int(resident.split()[1]), 150_000, "kilobytes at the most so far")
+
+    def test_a_provider_that_compresses_unasked_is_not_believed(self):
+        self.answers(respond(200, WHOLE_ANSWER, content_encoding="gzip"))
+        self.assertEqual(self.call(self.pons, self.key)[0], 502)
+
+    def test_an_answer_that_is_no_answer(self):
+        for body in (b"<html>", b"", b"[1]", b'{"choices":"none"}'):
+            self.answers(respond(200, body))
+            self.assertEqual(self.call(self.pons, self.key, model=f"first/gpt-{len(body)}")[0], 502, body)
+
+    def test_events_twice_and_in_disorder_are_put_right_or_refused(self):
+        text = self.broken_stream(chunk(usage=CHAT_USAGE), *WHOLE_STREAM[:3], chunk(usage=CHAT_USAGE), DONE, DONE,
+                                  protocol="messages")
+        self.assertEqual(text.count("event: message_start"), 1)
+        self.assertEqual(text.count("event: message_stop"), 1)
+
+    def test_bytes_pass_as_they_are_and_the_usage_is_counted(self):
+        self.answers(stream(*WHOLE_STREAM))
+        text = self.call(self.pons, self.key, protocol="chat", stream=True, more={"future_field": {"a": [1]}})[2]
+        self.assertEqual(text, "".join(WHOLE_STREAM[:3]) + DONE, "without the usage that was not asked for")
+        sent = json.loads(self.first.requests[0]["body"])
+        self.assertEqual((sent["model"], sent["future_field"]), ("gpt-5", {"a": [1]}))
+        self.assertTrue(sent["stream_options"]["include_usage"])
+        row = next(row for row in self.usage(self.pons) if row["model"] == "gpt-5")
+        self.assertEqual((row["input_tokens"], row["output_tokens"]), (10, 5))
+
+    # ---- clients and the gateway
+
+    def test_a_client_that_leaves_ends_the_call_and_pays(self):
+        self.answers(stream(chunk("x" * 300), end="hang"))
+        body = json.dumps({"model": "test", "stream": True, "messages": [{"role": "user", "content": "hi"}]}).encode()
+        with socket.create_connection(self.pons.address) as client:
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+                           b"Content-Length: %d\r\n\r\n%s" % (self.key.encode(), len(body), body))
+            wait_for(lambda: b"xxx" in client.recv(65536), "the stream begins")
+            left = time.monotonic()
+        gone = wait_for(lambda: self.first.gone, "the provider is left")
+        self.assertLess(gone[0] - left, 5)
+        row = wait_for(lambda: next((row for row in self.usage(self.pons) if row["model"] == "gpt-5"), None), "it is counted")
+        self.assertGreater(row["output_tokens"], 50)
+
+    def test_a_gateway_that_is_killed_settles_what_was_under_way_once(self):
+        self.answers(stream(chunk("x" * 300), end="hang"))
+        body = json.dumps({"model": "test", "stream": True, "messages": [{"role": "user", "content": "hi"}]}).encode()
+        with socket.create_connection(self.pons.address) as client:
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+                           b"Content-Length: %d\r\n\r\n%s" % (self.key.encode(), len(body), body))
+            wait_for(lambda: b"xxx" in client.recv(65536), "the stream begins")
+            for _ in range(2):
+                killed = self.pons.role_pids()["gateway"]
+                os.kill(killed, signal.SIGKILL)
+                wait_for(lambda: self.pons.role_pids()["gateway"] not in (killed, None, 0), "the gateway is back")
+                wait_for(lambda: self.pons.status()["ready"], "all is ready")
+        row = wait_for(lambda: next((row for row in self.usage(self.pons) if row["model"] == "gpt-5"), None), "it is counted")
+        self.assertEqual(row["requests"], 1)
+        self.assertGreater(row["cost_nano_usd"], 0)
+        self.answers(respond(200, WHOLE_ANSWER))
+        self.assertEqual(self.call(self.pons, self.key)[0], 200, "no reservation is left over")
