@@ -75,7 +75,9 @@ TEST_F(BookTest, OfAThousandParallelCallsExactlyThoseThatFitGoThrough) {
   int refused = 0;
   for (int i = 0; i < 1000; ++i) {
     Refused why;
-    auto call = book_->begin_call({key, "m", "p", {.input = 10, .output = 90}}, &why);
+    auto call = book_->begin_call(
+        {.node_id = key, .model = "m", .provider = "p", .estimate = {.input = 10, .output = 90}},
+        &why);
     if (call) {
       calls.push_back(std::move(*call));
       continue;
@@ -95,7 +97,13 @@ TEST_F(BookTest, OfAThousandParallelCallsExactlyThoseThatFitGoThrough) {
 TEST_F(BookTest, WhatMayNotBeCalledIsRefusedByItsKind) {
   const std::string key = add_key({});
   const auto code = [&](std::string node, std::string model) {
-    return book_->begin_call({std::move(node), std::move(model), "p", {}}).error().code;
+    return book_
+        ->begin_call({.node_id = std::move(node),
+                      .model = std::move(model),
+                      .provider = "p",
+                      .estimate = {}})
+        .error()
+        .code;
   };
   EXPECT_EQ(code("mk_none", "m"), ErrorCode::kDenied);
   EXPECT_EQ(code(key, "unknown-model"), ErrorCode::kNotFound);
