@@ -111,6 +111,8 @@ TEST_F(BookTest, WhatMayNotBeCalledIsRefusedByItsKind) {
   EXPECT_EQ(code(key, std::string(200, 'm')), ErrorCode::kInvalid);
   ASSERT_TRUE(run(book_->keys().update(key, {.models = {{"other-*"}}})));
   EXPECT_EQ(code(key, "m"), ErrorCode::kDenied);
+  EXPECT_TRUE(
+      book_->begin_call({.node_id = key, .model = "m", .asked = "other-name", .provider = "p"}));
   ASSERT_TRUE(run(book_->keys().revoke(key)));
   EXPECT_EQ(code(key, "m"), ErrorCode::kDenied);
 }
