@@ -40,7 +40,8 @@ struct CallWish {
   std::string provider;
   // Instead of the table's: of what costs nobody anything. Outlives the book.
   const Price* price = nullptr;
-  models::Usage estimate = {};  // the most that it can come to: the whole prompt, all output it may have
+  models::Usage estimate =
+      {};  // the most that it can come to: the whole prompt, all output it may have
 };
 
 class Book;
