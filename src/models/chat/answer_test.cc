@@ -197,7 +197,7 @@ TEST(ChatErrorTest, StatusesSayWhatACallerCanDo) {
   EXPECT_EQ(kind(400), Failing::kInvalidRequest);
   EXPECT_EQ(kind(422), Failing::kInvalidRequest);
   EXPECT_EQ(kind(401), Failing::kUpstream) << "the gateway's key, not the caller's";
-  EXPECT_EQ(kind(403), Failing::kPermission);
+  EXPECT_EQ(kind(403), Failing::kUpstream);
   EXPECT_EQ(kind(404), Failing::kNotFound);
   EXPECT_EQ(kind(408), Failing::kTimeout);
   EXPECT_EQ(kind(413), Failing::kTooLarge);

@@ -1,9 +1,7 @@
-#include <algorithm>
-#include <array>
-
 #include <fmt/format.h>
 
 #include "chat/chat.h"
+#include "failures.h"
 #include "pons/base/text.h"
 
 namespace pons::models::chat {
@@ -12,32 +10,9 @@ namespace {
 
 constexpr std::size_t kMessageBytesMax = 2000;
 
-// How providers say that the prompt does not fit, in lower case.
-constexpr std::array<std::string_view, 14> kContextWords = {
-    "context_length_exceeded",
-    "maximum context length",                        // OpenAI, vLLM, DeepSeek, OpenRouter
-    "context length exceeded",                       // LM Studio and others
-    "exceeds the available context size",            // llama.cpp
-    "exceed_context_size_error",                     // llama.cpp, as its type
-    "prompt is too long",                            // Anthropic
-    "input is too long",                             // Bedrock
-    "exceeds the maximum number of tokens allowed",  // Gemini
-    "longer than the model's context length",        // SGLang
-    "context window",                                // newer OpenAI models, Groq
-    "maximum prompt length",                         // xAI
-    "too many tokens",                               // Cohere
-    "exceeds the model's maximum context",           // Together
-    "exceeded model token limit"};                   // Moonshot
-
-bool has(std::string_view text, std::string_view words) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return !std::ranges::search(text, words, {}, lower).empty();
-}
-
 bool is_context_length(const Failure& failure, std::string_view type) {
-  return std::ranges::any_of(kContextWords, [&](std::string_view words) {
-    return has(failure.code, words) || has(type, words) || has(failure.message, words);
-  });
+  return says_context_length(failure.code) || says_context_length(type) ||
+         says_context_length(failure.message);
 }
 
 // What a provider said of its failure, wherever it stands.
@@ -64,33 +39,9 @@ Said said_in(const JsonNode& error) {
   return said;
 }
 
-Failing kind_of_status(int status) {
-  switch (status) {
-    case 401:
-    case 402:
-      return Failing::kUpstream;  // ours, not the caller's: his own key is good
-    case 403:
-      return Failing::kPermission;
-    case 404:
-      return Failing::kNotFound;
-    case 408:
-    case 504:
-      return Failing::kTimeout;
-    case 413:
-      return Failing::kTooLarge;
-    case 429:
-      return Failing::kRateLimit;
-    case 503:
-    case 529:
-      return Failing::kOverloaded;
-    default:
-      return status >= 400 && status < 500 ? Failing::kInvalidRequest : Failing::kUpstream;
-  }
-}
-
 Failing kind_of_words(const Said& said) {
   const auto any = [&](std::string_view word) {
-    return has(said.type, word) || has(said.code, word);
+    return has_words(said.type, word) || has_words(said.code, word);
   };
   if (any("rate_limit") || any("insufficient_quota")) return Failing::kRateLimit;
   if (any("overloaded") || any("unavailable")) return Failing::kOverloaded;
@@ -112,43 +63,9 @@ Failure failure_of(int status, const Said& said) {
   failure.kind = status == 0 ? kind_of_words(said) : kind_of_status(status);
   if (is_context_length(failure, said.type) && failure.kind != Failing::kRateLimit)
     failure.kind = Failing::kContextLength;
-  else if (failure.kind == Failing::kUpstream && has(said.type, "overloaded"))
+  else if (failure.kind == Failing::kUpstream && has_words(said.type, "overloaded"))
     failure.kind = Failing::kOverloaded;
   return failure;
-}
-
-struct Shape {
-  int status;
-  const char* type;
-  const char* code;
-};
-
-Shape shape_of(Failing kind) {
-  switch (kind) {
-    case Failing::kInvalidRequest:
-      return {400, "invalid_request_error", ""};
-    case Failing::kAuthentication:
-      return {401, "invalid_request_error", "invalid_api_key"};
-    case Failing::kPermission:
-      return {403, "permission_error", "permission_denied"};
-    case Failing::kNotFound:
-      return {404, "invalid_request_error", "model_not_found"};
-    case Failing::kTooLarge:
-      return {413, "invalid_request_error", "request_too_large"};
-    case Failing::kContextLength:
-      return {400, "invalid_request_error", "context_length_exceeded"};
-    case Failing::kRateLimit:
-      return {429, "rate_limit_error", "rate_limit_exceeded"};
-    case Failing::kBudget:
-      return {429, "insufficient_quota", "insufficient_quota"};
-    case Failing::kOverloaded:
-      return {503, "server_error", "overloaded"};
-    case Failing::kTimeout:
-      return {504, "server_error", "timeout"};
-    case Failing::kUpstream:
-      break;
-  }
-  return {502, "server_error", "upstream_error"};
 }
 
 }  // namespace
@@ -185,21 +102,7 @@ Failure read_error(int status, std::string_view body) {
 }
 
 ErrorBody write_error(const Failure& failure) {
-  const Shape shape = shape_of(failure.kind);
-  std::string message = failure.message;
-  // Clients look for these words.
-  if (failure.kind == Failing::kContextLength && !has(message, "maximum context length"))
-    message = "This model's maximum context length is exceeded: " + message;
-  const bool fixed = failure.kind == Failing::kContextLength || failure.kind == Failing::kBudget;
-  const std::string_view code =
-      failure.code.empty() || fixed ? std::string_view(shape.code) : failure.code;
-  ErrorBody error{.status = shape.status, .body = {}};
-  JsonWriter json(error.body);
-  json.begin_object().key("error").begin_object();
-  json.field("message", message).field("type", shape.type).key("param").null().key("code");
-  code.empty() ? json.null() : json.string(code);
-  json.end_object().end_object();
-  return error;
+  return write_openai_error(failure);
 }
 
 }  // namespace pons::models::chat

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
+#include "failures.h"
 #include "json_writer.h"
 #include "messages/wire.h"
 #include "pons/base/text.h"
@@ -31,48 +31,6 @@ constexpr std::array<Kind, 11> kKinds = {{{Failing::kInvalidRequest, "invalid_re
 
 constexpr std::string_view kTooLong = "prompt is too long";
 constexpr std::size_t kMessageBytesMax = 2'000;
-
-bool contains_ignoring_case(std::string_view text, std::string_view part) {
-  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
-  return !std::ranges::search(text, part, same).empty();
-}
-
-// Anthropic, and the providers and servers that speak its protocol in front of other models.
-bool says_context_length(std::string_view message) {
-  constexpr std::array<std::string_view, 9> kWords = {kTooLong,
-                                                      "exceed context limit",
-                                                      "maximum context length",
-                                                      "context_length_exceeded",
-                                                      "context window",
-                                                      "exceeds the available context size",
-                                                      "input is too long",
-                                                      "input token count exceeds",
-                                                      "exceeds the maximum number of tokens"};
-  return std::ranges::any_of(
-      kWords, [&](std::string_view words) { return contains_ignoring_case(message, words); });
-}
-
-Failing kind_of_status(int status) {
-  switch (status) {
-    case 400:
-    case 422:
-      return Failing::kInvalidRequest;
-    case 404:
-      return Failing::kNotFound;
-    case 408:
-    case 504:
-      return Failing::kTimeout;
-    case 413:
-      return Failing::kTooLarge;
-    case 429:
-      return Failing::kRateLimit;
-    case 503:
-    case 529:
-      return Failing::kOverloaded;
-    default:
-      return Failing::kUpstream;
-  }
-}
 
 // A type says more than a status; api_error says nothing.
 Failing kind_of(std::string_view type, int status) {
@@ -128,7 +86,7 @@ std::string_view error_type_of(Failing kind) {
 }
 
 std::string message_of(const Failure& failure) {
-  if (failure.kind != Failing::kContextLength || contains_ignoring_case(failure.message, kTooLong))
+  if (failure.kind != Failing::kContextLength || has_words(failure.message, kTooLong))
     return failure.message;
   return std::string(kTooLong) + ": " + failure.message;
 }

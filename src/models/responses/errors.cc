@@ -1,44 +1,11 @@
-#include <algorithm>
-#include <array>
-#include <cctype>
-
 #include <fmt/format.h>
 
+#include "failures.h"
 #include "responses/responses.h"
 
 namespace pons::models::responses {
 
 namespace {
-
-bool contains_ignoring_case(std::string_view text, std::string_view word) {
-  const auto same = [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) == b;  // words are in lower case
-  };
-  return !std::ranges::search(text, word, same).empty();
-}
-
-// How providers say that a prompt does not fit.
-constexpr std::array<std::string_view, 14> kContextWords = {
-    "context_length_exceeded",
-    "maximum context length",                // OpenAI, vLLM, DeepSeek
-    "context window",                        // OpenAI Responses
-    "prompt is too long",                    // Anthropic
-    "exceed context limit",                  // Anthropic, with max_tokens
-    "input is too long",                     // Bedrock
-    "exceed_context_size_error",             // llama.cpp
-    "available context size",                // llama.cpp
-    "model's context length",                // SGLang
-    "maximum prompt length",                 // xAI
-    "exceeds the maximum number of tokens",  // Gemini
-    "too many tokens",
-    "reduce the length of",
-    "context size has been exceeded",  // LM Studio
-};
-
-bool says_context_length(std::string_view text) {
-  return std::ranges::any_of(
-      kContextWords, [&](std::string_view word) { return contains_ignoring_case(text, word); });
-}
 
 struct Words {
   std::string message;
@@ -71,27 +38,6 @@ Words read_words(std::string_view body) {
   return words_of(error ? *error : *root);
 }
 
-Failing kind_of_status(int status) {
-  switch (status) {
-    case 403:
-      return Failing::kPermission;
-    case 404:
-      return Failing::kNotFound;
-    case 408:
-    case 504:
-      return Failing::kTimeout;
-    case 413:
-      return Failing::kTooLarge;
-    case 429:
-      return Failing::kRateLimit;
-    case 503:
-    case 529:
-      return Failing::kOverloaded;
-    default:
-      return status >= 400 && status < 500 ? Failing::kInvalidRequest : Failing::kUpstream;
-  }
-}
-
 Failing kind_of_code(std::string_view code) {
   if (code == "rate_limit_exceeded" || code == "insufficient_quota") return Failing::kRateLimit;
   if (code == "server_is_overloaded" || code == "slow_down" || code == "overloaded_error")
@@ -99,40 +45,6 @@ Failing kind_of_code(std::string_view code) {
   if (code.starts_with("invalid_") || code.starts_with("image_") || code.ends_with("_policy"))
     return Failing::kInvalidRequest;
   return Failing::kUpstream;
-}
-
-struct Form {
-  int status;
-  std::string_view type;
-  std::string_view code;
-};
-
-Form form_of(Failing kind) {
-  switch (kind) {
-    case Failing::kInvalidRequest:
-      return {400, "invalid_request_error", ""};
-    case Failing::kAuthentication:
-      return {401, "invalid_request_error", "invalid_api_key"};
-    case Failing::kPermission:
-      return {403, "invalid_request_error", "permission_denied"};
-    case Failing::kNotFound:
-      return {404, "invalid_request_error", "model_not_found"};
-    case Failing::kTooLarge:
-      return {413, "invalid_request_error", "request_too_large"};
-    case Failing::kContextLength:
-      return {400, "invalid_request_error", "context_length_exceeded"};
-    case Failing::kRateLimit:
-      return {429, "rate_limit_error", "rate_limit_exceeded"};
-    case Failing::kBudget:
-      return {429, "insufficient_quota", "insufficient_quota"};
-    case Failing::kOverloaded:
-      return {503, "server_error", "server_is_overloaded"};
-    case Failing::kTimeout:
-      return {504, "server_error", "timeout"};
-    case Failing::kUpstream:
-      break;
-  }
-  return {502, "api_error", "server_error"};
 }
 
 }  // namespace
@@ -170,20 +82,11 @@ Failure read_error(int status, std::string_view body) {
 }
 
 std::string_view failure_code(const Failure& failure) {
-  return failure.code.empty() ? form_of(failure.kind).code : std::string_view(failure.code);
+  return openai_code(failure);
 }
 
 ErrorBody write_error(const Failure& failure) {
-  const Form form = form_of(failure.kind);
-  ErrorBody error{.status = form.status};
-  JsonWriter json(error.body);
-  json.begin_object().key("error").begin_object();
-  json.field("message", failure.message).field("type", form.type).key("param").null();
-  const auto code = failure_code(failure);
-  json.key("code");
-  code.empty() ? json.null() : json.string(code);
-  json.end_object().end_object();
-  return error;
+  return write_openai_error(failure);
 }
 
 }  // namespace pons::models::responses
