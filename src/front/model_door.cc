@@ -46,6 +46,14 @@ http::Response refusal(Protocol protocol, models::Failure failure) {
   return {.status = error.status, .body = std::move(error.body)};
 }
 
+// Says when the client has nothing more to send: from then on its leaving can be watched for.
+Task<Result<std::string_view>> read_request_body(http::Exchange& exchange,
+                                                 linux::Event& body_read) {
+  auto piece = co_await exchange.read_body();
+  if (!piece || piece->empty()) body_read.set();
+  co_return piece;
+}
+
 bool is_for_gateway(std::string_view field) {
   for (const std::string_view name : {"content-type", "accept", "anthropic-version",
                                       "anthropic-beta", "openai-beta", "x-session-id"})
@@ -129,11 +137,7 @@ Task<> ModelDoor::pass(RecordedExchange& exchange, http::OwnedFields caller,
     if (is_for_gateway(field.name)) request.fields.emplace_back(field.name, field.value);
   for (auto& field : caller) request.fields.push_back(std::move(field));
   if (head.method == "POST") {
-    request.body_source = [&]() -> Task<Result<std::string_view>> {
-      auto piece = co_await exchange.read_body();
-      if (!piece || piece->empty()) body_read.set();
-      co_return piece;
-    };
+    request.body_source = [&] { return read_request_body(exchange, body_read); };
     if (head.framing == http::BodyFraming::kLength) request.body_bytes = head.content_length;
   } else {
     body_read.set();

@@ -183,7 +183,11 @@ class ModelCall {
       ~Counted() { --count; }
     };
     const Counted one_more(candidate.active);
-    candidate.health.begin();
+    struct Probe {
+      Health& health;
+      explicit Probe(Health& h) : health(h) { health.begin(); }
+      ~Probe() { health.leave(); }  // also when the call is cancelled: the next one may find out
+    } const probe(candidate.health);
     reserved.sent();
     ++tries_;
     ++tries_in_all_;
@@ -246,7 +250,7 @@ class ModelCall {
       co_return false;
     }
     if (outcome.ending != Ending::kFailed) {
-      outcome.ending == Ending::kBroken ? candidate.health.fail(now) : candidate.health.leave();
+      if (outcome.ending == Ending::kBroken) candidate.health.fail(now);
       co_return false;
     }
     last_ = outcome.failure;
@@ -260,7 +264,6 @@ class ModelCall {
         co_await client_.refuse(for_client(last_));
         co_return false;
       case NextStep::kAnotherKey:
-        candidate.health.leave();
         rest_key(provider, key, now);
         if (provider != nullptr && provider->pick_key(now)) co_return true;
         co_return co_await wait_or_pass_on(candidate);

@@ -50,13 +50,17 @@ Task<> list_models(Models& models, http::Exchange& exchange, Caller) {
   co_return;
 }
 
+Task<> answer_caller(Models& models, Protocol protocol, Answer answer, http::Exchange& exchange) {
+  auto caller = co_await identify_caller(models, exchange);
+  if (!caller)
+    co_await refuse_caller(exchange, protocol, caller.error());
+  else
+    co_await answer(models, exchange, std::move(*caller));
+}
+
 http::RouteHandler handler(Models& models, Protocol protocol, Answer answer) {
-  return [&models, protocol, answer](http::Exchange& exchange, const http::PathValues&) -> Task<> {
-    auto caller = co_await identify_caller(models, exchange);
-    if (!caller)
-      co_await refuse_caller(exchange, protocol, caller.error());
-    else
-      co_await answer(models, exchange, std::move(*caller));
+  return [&models, protocol, answer](http::Exchange& exchange, const http::PathValues&) {
+    return answer_caller(models, protocol, answer, exchange);
   };
 }
 
