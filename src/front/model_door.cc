@@ -34,6 +34,13 @@ const Endpoint* endpoint_of(std::string_view path) {
 // Keys of `pons keys` are the gateway's own to check; their form says so.
 constexpr std::string_view kModelKeyPrefix = "ponsm_";
 
+bool is_model_key(std::string_view text) {
+  constexpr std::size_t kDigits = 40;
+  if (!text.starts_with(kModelKeyPrefix)) return false;
+  const std::string_view digits = text.substr(kModelKeyPrefix.size());
+  return digits.size() == kDigits && digits.find_first_not_of("0123456789abcdef") == digits.npos;
+}
+
 // Longer than the gateway waits for any provider: its own answer comes first.
 constexpr http::ClientLimits kGatewayLimits{.first_byte_time = std::chrono::hours(25),
                                             .idle_time = std::chrono::hours(25),
@@ -84,7 +91,7 @@ bool ModelDoor::is_for_model(const http::RequestHead& request) {
 Result<http::OwnedFields> ModelDoor::identify(RecordedExchange& exchange) const {
   const http::RequestHead& request = exchange.request();
   const std::string_view shown = shown_key(request);
-  if (shown.starts_with(kModelKeyPrefix))
+  if (is_model_key(shown))
     return http::OwnedFields{{"x-pons-key-hash", sha256_hex(shown.substr(kModelKeyPrefix.size()))}};
   const Identity identity = TRY(keys_.identify(request));
   exchange.set_key(identity.key);
@@ -138,7 +145,6 @@ Task<> ModelDoor::pass(RecordedExchange& exchange, http::OwnedFields caller,
   for (auto& field : caller) request.fields.push_back(std::move(field));
   if (head.method == "POST") {
     request.body_source = [&] { return read_request_body(exchange, body_read); };
-    if (head.framing == http::BodyFraming::kLength) request.body_bytes = head.content_length;
   } else {
     body_read.set();
   }

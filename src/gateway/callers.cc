@@ -18,7 +18,7 @@ std::string_view shown_key(const http::RequestHead& head) {
 
 Result<Caller> caller_of(Result<const budget::Key*> key) {
   if (!key) return make_error(ErrorCode::kDenied, "identify", "this key is not valid");
-  return Caller{.key = (*key)->id};
+  return Caller{.key = (*key)->id, .project = (*key)->project_id};
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ Task<Result<Caller>> identify_caller(Models& models, const http::Exchange& excha
       co_return caller_of(keys.find_by_hash(*hash));
     const std::string project(head.find("x-pons-project").value_or("default"));
     CO_TRY(const budget::Key root, co_await keys.ensure_root(project));
-    co_return Caller{.key = root.id};
+    co_return Caller{.key = root.id, .project = root.project_id};
   }
   const std::string_view key = shown_key(head);
   if (key.empty())

@@ -19,6 +19,8 @@ constexpr unsigned kTriesMax = 8;                        // of one call, all in 
 constexpr Duration kWaitMax = std::chrono::seconds(20);  // between tries, all in all
 constexpr Duration kRefusedKeyRest = std::chrono::minutes(5);
 constexpr Duration kBusyKeyRest = std::chrono::seconds(5);  // when the provider does not say
+constexpr Duration kBusyKeyRestMax = std::chrono::minutes(1);
+constexpr std::size_t kBodiesMax = std::size_t{256} << 20;  // of all requests at a time
 constexpr std::int64_t kOutputWhenUnknown = 16'000;         // tokens of an answer without a limit
 
 std::int64_t wall_ms() {
@@ -56,11 +58,34 @@ Failure failure_of_refusal(const Error& error, const budget::Refused& refused,
     return {.kind = Failing::kNotFound, .message = error.message, .code = "model_not_found"};
   if (error.code == ErrorCode::kDenied)
     return {.kind = Failing::kPermission, .message = error.message};
+  if (error.code == ErrorCode::kInvalid)
+    return {.kind = Failing::kInvalidRequest, .message = error.message};
   LOG_WARN("cannot reserve", {"error", error});
   return {.kind = Failing::kOverloaded,
           .message = "the ledger cannot be written now; try again",
           .retry_after = std::chrono::seconds(5)};
 }
+
+// The memory that a request may take, from what all of them may.
+class BodyShare {
+ public:
+  BodyShare(Models& models, const http::RequestHead& head)
+      : models_(models),
+        bytes_(head.framing == http::BodyFraming::kLength
+                   ? static_cast<std::size_t>(head.content_length)
+                   : kUnknownBytes) {
+    models_.body_bytes += bytes_;
+  }
+  BodyShare(const BodyShare&) = delete;
+  BodyShare& operator=(const BodyShare&) = delete;
+  ~BodyShare() { models_.body_bytes -= bytes_; }
+  bool fits() const { return models_.body_bytes <= kBodiesMax || models_.body_bytes == bytes_; }
+
+ private:
+  static constexpr std::size_t kUnknownBytes = 128 << 10;
+  Models& models_;
+  std::size_t bytes_;
+};
 
 class ModelCall {
  public:
@@ -84,20 +109,20 @@ class ModelCall {
   }
 
  private:
-  std::expected<std::vector<Candidate*>, Failure> find_line(const std::string& affinity) {
+  std::expected<Routing::Line, Failure> find_line(const std::string& affinity) {
     auto line = models_.routing.candidates(request_.facts.model, affinity);
     if (!line)
       return std::unexpected(Failure{
           .kind = Failing::kNotFound, .message = line.error().message, .code = "model_not_found"});
     if (const std::string& previous = request_.facts.previous_response_id; !previous.empty()) {
-      Candidate* const maker = models_.routing.maker_of(previous);
-      if (maker == nullptr && line->size() > 1)
-        return std::unexpected(
-            Failure{.kind = Failing::kInvalidRequest,
-                    .message = "previous_response_id: nobody here remembers who made it; send the "
-                               "conversation itself",
-                    .code = "previous_response_not_found"});
-      if (maker != nullptr) *line = {maker};
+      const auto maker = models_.routing.maker_of(caller_.project, previous);
+      if (maker == nullptr || std::ranges::find(*line, maker) == line->end())
+        return std::unexpected(Failure{
+            .kind = Failing::kInvalidRequest,
+            .message = "previous_response_id: nobody here remembers making it for you; send "
+                       "the conversation itself",
+            .code = "previous_response_not_found"});
+      *line = {maker};
     }
     return std::move(*line);
   }
@@ -159,19 +184,22 @@ class ModelCall {
   // A script costs nothing unless it plays a model that does.
   const budget::Price* price_for(const Candidate& candidate, const Provider* provider) const {
     static const budget::Price kNothing{};
-    const bool is_priced = models_.book.prices().find(candidate.deployment.model).has_value();
+    const bool is_priced = models_.book.prices().all().contains(candidate.deployment.model);
     return provider == nullptr && !is_priced ? &kNothing : nullptr;
   }
 
   models::Usage estimate_for(const Candidate& candidate) const {
-    std::int64_t output = request_.facts.output_tokens_max.value_or(kOutputWhenUnknown);
-    if (const auto price = models_.book.prices().find(candidate.deployment.model);
-        price && (*price)->output_tokens_max > 0)
-      output = std::min(output, (*price)->output_tokens_max);
-    models::Usage estimate{.output = output};
+    const auto price = models_.book.prices().find(candidate.deployment.model);
+    const std::int64_t output_max = price ? (*price)->output_tokens_max : 0;
+    std::int64_t output =
+        request_.facts.output_tokens_max.value_or(output_max > 0 ? output_max : kOutputWhenUnknown);
+    if (output_max > 0) output = std::min(output, output_max);
+    std::int64_t input = models::estimate_tokens(request_.body.size());
+    if (request_.facts.has_remote_prompt && price)
+      input = std::max(input, (*price)->context_tokens);
+    models::Usage estimate{.output = output * std::max<std::int64_t>(1, request_.facts.choices)};
     // A client of this protocol may ask for its prompt to be kept, which costs more.
-    (request_.protocol == Protocol::kMessages ? estimate.cache_write : estimate.input) =
-        models::estimate_tokens(request_.body.size());
+    (request_.protocol == Protocol::kMessages ? estimate.cache_write_hour : estimate.input) = input;
     return estimate;
   }
 
@@ -192,6 +220,7 @@ class ModelCall {
     ++tries_;
     ++tries_in_all_;
     const ProgressSink progress = [&](const models::Usage& usage, std::size_t bytes) {
+      candidate.health.succeed();  // it answers; others need not wait for the end
       reserved.progress(charged(usage, bytes));
     };
     if (!answerer.provider)
@@ -205,7 +234,8 @@ class ModelCall {
   // What is paid for when a provider has not said it all: never less than what was seen.
   models::Usage charged(models::Usage usage, std::size_t output_bytes) const {
     if (usage.prompt() == 0) usage.input = models::estimate_tokens(request_.body.size());
-    if (output_bytes > 0 && usage.output == 0) usage.output = models::estimate_tokens(output_bytes);
+    if (output_bytes > 0)
+      usage.output = std::max(usage.output, models::estimate_tokens(output_bytes));
     return usage;
   }
 
@@ -231,12 +261,14 @@ class ModelCall {
       case Ending::kClientGone:
         reserved.settle(charged(outcome.usage, outcome.output_bytes), budget::Outcome::kCancelled);
         return;
-      case Ending::kFailed:
-        // Who answers with a refusal takes no money; who broke off after it began, does.
-        reserved.settle(outcome.usage != models::Usage{}
-                            ? charged(outcome.usage, outcome.output_bytes)
-                            : models::Usage{},
+      case Ending::kFailed: {
+        // Who answers with a refusal takes no money; who was silent or broke off may well.
+        const bool worked = outcome.upstream_status == 200 ||
+                            outcome.failure.kind == Failing::kTimeout ||
+                            outcome.usage != models::Usage{};
+        reserved.settle(worked ? charged(outcome.usage, outcome.output_bytes) : models::Usage{},
                         budget::Outcome::kFailed);
+      }
     }
   }
 
@@ -246,7 +278,8 @@ class ModelCall {
     const TimePoint now = models_.loop.now();
     if (outcome.ending == Ending::kAnswered) {
       candidate.health.succeed();
-      if (!outcome.response_id.empty()) models_.routing.remember(outcome.response_id, candidate);
+      if (!outcome.response_id.empty())
+        models_.routing.remember(caller_.project, outcome.response_id, line_[at_]);
       co_return false;
     }
     if (outcome.ending != Ending::kFailed) {
@@ -260,7 +293,7 @@ class ModelCall {
               {"reason", last_.message});
     switch (step) {
       case NextStep::kTellClient:
-        candidate.health.succeed();  // it answers; the question is wrong
+        if (outcome.upstream_status != 0) candidate.health.succeed();  // the question is wrong
         co_await client_.refuse(for_client(last_));
         co_return false;
       case NextStep::kAnotherKey:
@@ -271,7 +304,7 @@ class ModelCall {
         candidate.health.fail(now);
         co_return co_await pause_and_retry(candidate);
       case NextStep::kNextInLine:
-        candidate.health.fail(now);
+        if (blames_provider(last_.kind)) candidate.health.fail(now);
         pass_on();
         co_return true;
       case NextStep::kLargerModel:
@@ -282,10 +315,16 @@ class ModelCall {
     co_return true;
   }
 
+  // What a client can bring about must not close a provider to others.
+  static bool blames_provider(Failing kind) {
+    return kind != Failing::kNotFound && kind != Failing::kPermission;
+  }
+
   void rest_key(Provider* provider, std::size_t key, TimePoint now) {
     if (provider == nullptr) return;
     if (last_.kind == Failing::kRateLimit) {
-      provider->rest_key(key, now + last_.retry_after.value_or(kBusyKeyRest));
+      provider->rest_key(key,
+                         now + std::min(last_.retry_after.value_or(kBusyKeyRest), kBusyKeyRestMax));
       return;
     }
     refused_key_ = true;
@@ -310,8 +349,13 @@ class ModelCall {
       pass_on();
       co_return true;
     }
-    co_return co_await wait(std::min(last_.retry_after.value_or(Duration::max()),
-                                     pause_before_retry(tries_, random_number())));
+    const Duration pause = std::max(last_.retry_after.value_or(Duration::zero()),
+                                    pause_before_retry(tries_, random_number()));
+    if (waited_ + pause > kWaitMax) {
+      pass_on();
+      co_return true;
+    }
+    co_return co_await wait(pause);
   }
 
   // False: the client has left meanwhile.
@@ -351,7 +395,7 @@ class ModelCall {
   ClientSide& client_;
   ModelRequest request_;
   Caller caller_;
-  std::vector<Candidate*> line_;
+  Routing::Line line_;
   std::size_t at_ = 0;
   unsigned tries_ = 0;  // of the one in line now
   unsigned tries_in_all_ = 0;
@@ -365,6 +409,13 @@ class ModelCall {
 Task<> answer_model_call(Models& models, http::Exchange& exchange, Protocol protocol,
                          Caller caller) {
   ClientSide client(exchange, protocol, new_request_id());
+  const BodyShare share(models, exchange.request());
+  if (!share.fits()) {
+    co_await client.refuse({.kind = Failing::kOverloaded,
+                            .message = "too many large requests at the same time; try again",
+                            .retry_after = std::chrono::seconds(1)});
+    co_return;
+  }
   auto request = co_await read_model_request(exchange, protocol);
   if (!request) {
     co_await client.refuse(request.error());

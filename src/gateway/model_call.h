@@ -26,11 +26,13 @@ struct Models {
   Routing& routing;
   budget::Book& book;
   std::map<std::string, Answerer, std::less<>> answerers;
+  std::size_t body_bytes = 0;  // of all requests that are here
 };
 
 // Who calls: the key whose limits and those above it count.
 struct Caller {
   std::string key;
+  std::string project;
 };
 
 // Answers one call for a model: finds who may answer, reserves what it can cost, asks one after the

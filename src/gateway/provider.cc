@@ -16,12 +16,15 @@ constexpr Duration kWriteStall = std::chrono::seconds(30);
 
 // How long a provider may be silent is known to who waits for it; this only ends what was
 // forgotten.
+Duration silence_max(const ProviderSettings& settings) {
+  return std::max({settings.first_event_time, settings.next_event_time, settings.whole_time}) +
+         std::chrono::seconds(5);
+}
+
 http::ClientLimits client_limits(const ProviderSettings& settings) {
-  const Duration longest =
-      std::max({settings.first_event_time, settings.next_event_time, settings.whole_time});
   return {.connect_time = kConnectTime,
-          .first_byte_time = longest + std::chrono::seconds(5),
-          .idle_time = longest + std::chrono::seconds(5),
+          .first_byte_time = silence_max(settings),
+          .idle_time = silence_max(settings),
           .idle_connections = 64};
 }
 
@@ -67,21 +70,34 @@ std::string Provider::without_keys(std::string text) const {
   for (const Key& key : keys_) {
     const std::string_view secret = key.secret.reveal();
     if (secret.empty()) continue;
-    for (std::size_t at = text.find(secret); at != std::string::npos; at = text.find(secret, at))
-      text.replace(at, secret.size(), "[key]");
+    constexpr std::string_view kInstead = "[key]";
+    for (std::size_t at = text.find(secret); at != std::string::npos;
+         at = text.find(secret, at + kInstead.size()))
+      text.replace(at, secret.size(), kInstead);
   }
   return text;
 }
 
 Task<Result<Provider::Sent>> Provider::send(http::ClientRequest request) {
-  if (offers_http2_ && !(http2_ && http2_->is_usable())) CO_TRY_VOID(co_await prepare_link());
-  std::shared_ptr<http::UpstreamLink> link = offers_http2_ ? http2_ : http1_;
+  CO_TRY(std::shared_ptr<http::UpstreamLink> link, co_await pick_link());
   CO_TRY(auto answer, co_await link->send(std::move(request)));
   co_return Sent{.link = std::move(link), .answer = std::move(answer)};
 }
 
+// A link with room for another call: those who use one hold it. What is over a peer's limit would
+// wait unseen, and one caller's streams must not be in the way of all others.
+std::shared_ptr<http::UpstreamLink> Provider::find_link() {
+  constexpr long kCallsPerLink = 50;
+  std::erase_if(http2_, [](const auto& link) { return !link->is_usable(); });
+  for (const auto& link : http2_)
+    if (link.use_count() <= kCallsPerLink) return link;
+  return nullptr;
+}
+
 // Finds out what a provider speaks by a connection that the next request then uses.
-Task<Result<void>> Provider::prepare_link() {
+Task<Result<std::shared_ptr<http::UpstreamLink>>> Provider::pick_link() {
+  if (!offers_http2_) co_return http1_;
+  if (auto link = find_link()) co_return link;
   const TimePoint deadline = loop_.now() + kConnectTime;
   CO_TRY(linux::UniqueFd socket,
          settings_.proxy.empty()
@@ -94,13 +110,17 @@ Task<Result<void>> Provider::prepare_link() {
                        .session_key = settings_.name};
   CO_TRY(auto transport,
          co_await http::connect_tls(loop_, std::move(socket), std::move(how), deadline));
-  if (transport->protocol() == "h2") {
-    http2_ = http::link_over_http2(loop_, std::move(transport), settings_.url.authority());
-  } else {
+  if (transport->protocol() != "h2") {
     offers_http2_ = false;
     dialled_ = std::move(transport);
+    co_return http1_;
   }
-  co_return {};
+  http::Http2Limits limits = http::Http2Limits::for_client();
+  limits.first_byte_time = silence_max(settings_);
+  limits.body_idle_time = silence_max(settings_);
+  http2_.push_back(http::link_over_http2(loop_, std::move(transport), settings_.url.authority(),
+                                         "https", limits));
+  co_return http2_.back();
 }
 
 Task<Result<std::unique_ptr<http::Transport>>> Provider::dial(TimePoint deadline) {
@@ -144,7 +164,9 @@ Task<Result<linux::UniqueFd>> Provider::dial_through_proxy(TimePoint deadline) {
   CO_TRY(linux::UniqueFd socket, co_await dial_host(proxy.host, proxy.port, deadline));
   CO_TRY(linux::UniqueFd ours, linux::duplicate(socket.get()));
   CO_TRY(const auto transport, http::create_plain_transport(loop_, std::move(ours)));
-  const std::string target = fmt::format("{}:{}", settings_.url.host, settings_.url.port);
+  const std::string& host = settings_.url.host;
+  const std::string target = fmt::format(
+      "{}:{}", host.find(':') == std::string::npos ? host : "[" + host + "]", settings_.url.port);
   const std::string ask = fmt::format("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n\r\n", target);
   std::array pieces = {http::to_iovec(ask)};
   CO_TRY_VOID(co_await http::write_all(*transport, pieces, kWriteStall));

@@ -56,7 +56,8 @@ class Provider {
   Task<Result<std::unique_ptr<http::Transport>>> dial(TimePoint deadline);
   Task<Result<linux::UniqueFd>> dial_host(std::string host, std::uint16_t port, TimePoint deadline);
   Task<Result<linux::UniqueFd>> dial_through_proxy(TimePoint deadline);
-  Task<Result<void>> prepare_link();
+  Task<Result<std::shared_ptr<http::UpstreamLink>>> pick_link();
+  std::shared_ptr<http::UpstreamLink> find_link();
 
   linux::Loop& loop_;
   ProviderSettings settings_;
@@ -65,9 +66,9 @@ class Provider {
   std::shared_ptr<http::TlsContext> tls_;
   SystemClock clock_;
   std::shared_ptr<http::TlsSessions> sessions_;
-  std::shared_ptr<http::UpstreamLink> http2_;  // null: none yet, or it does not speak it
-  std::unique_ptr<http::Transport> dialled_;   // found to speak HTTP/1.1, for the next that asks
-  bool offers_http2_;                          // unless it was found not to
+  std::vector<std::shared_ptr<http::UpstreamLink>> http2_;  // none yet, or it does not speak it
+  std::unique_ptr<http::Transport> dialled_;  // found to speak HTTP/1.1, for the next that asks
+  bool offers_http2_;                         // unless it was found not to
   std::shared_ptr<http::UpstreamLink> http1_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "answer_feed.h"
 #include "event_cutter.h"
@@ -21,6 +20,7 @@ using models::Protocol;
 
 constexpr Duration kKeepAlive = std::chrono::seconds(10);
 constexpr std::size_t kAnswerBytesMax = std::size_t{64} << 20;
+constexpr std::size_t kPreludeBytesMax = std::size_t{256} << 10;
 constexpr std::size_t kErrorBytesMax = std::size_t{256} << 10;
 
 Failure failure_of(const Error& error) {
@@ -52,12 +52,27 @@ http::OwnedFields fields_for_client(const http::ResponseHead& head) {
     const auto begins = [&](std::string_view with) {
       return name.size() >= with.size() && equal_ignoring_case(name.substr(0, with.size()), with);
     };
-    if (begins("anthropic-ratelimit-") || begins("x-ratelimit-") || begins("openai-"))
+    if (begins("anthropic-ratelimit-") || begins("x-ratelimit-") ||
+        equal_ignoring_case(name, "openai-processing-ms"))
       fields.emplace_back(name, field.value);
     else if (equal_ignoring_case(name, "request-id") || equal_ignoring_case(name, "x-request-id"))
       fields.emplace_back("x-upstream-request-id", field.value);
   }
   return fields;
+}
+
+// Names that a client chose go into a field only if they can stand there.
+std::string omitted_text(const models::Omitted& omitted) {
+  constexpr std::size_t kNameBytesMax = 64;
+  constexpr std::size_t kBytesMax = 1'024;
+  std::string text;
+  for (const std::string& name : omitted) {
+    const std::string_view shown =
+        name.size() <= kNameBytesMax && http::is_token(name) ? std::string_view(name) : "other";
+    if (text.size() + shown.size() > kBytesMax) break;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", shown);
+  }
+  return text;
 }
 
 // One try, told from top to bottom.
@@ -99,8 +114,7 @@ class Relay {
         is_same_protocol() ? fields_for_client(*feed_->head()) : http::OwnedFields();
     fields.emplace_back("x-pons-provider", settings.name);
     fields.emplace_back("x-pons-model", std::string(model_));
-    if (!omitted_.empty())
-      fields.emplace_back("x-pons-omitted", fmt::format("{}", fmt::join(omitted_, ", ")));
+    if (!omitted_.empty()) fields.emplace_back("x-pons-omitted", omitted_text(omitted_));
     client_.set_fields(std::move(fields));
     const auto type = feed_->find("content-type");
     const bool streams = type && type->starts_with("text/event-stream");
@@ -111,8 +125,15 @@ class Relay {
  private:
   bool is_same_protocol() const { return spoken_ == request_.protocol; }
 
+  // Some providers repeat the key that they refuse.
+  Failure without_keys(Failure failure) const {
+    failure.message = provider_.without_keys(std::move(failure.message));
+    failure.code = provider_.without_keys(std::move(failure.code));
+    return failure;
+  }
+
   Outcome fail(Failure failure) {
-    outcome_.failure = std::move(failure);
+    outcome_.failure = without_keys(std::move(failure));
     outcome_.ending = Ending::kFailed;
     return std::move(outcome_);
   }
@@ -163,12 +184,13 @@ class Relay {
       outcome_.ending = Ending::kClientGone;
       co_return std::move(outcome_);
     }
-    if (waited == linux::Wait::kReady) co_return std::nullopt;
+    // First: bytes that trickle in are news, and no answer.
     if (loop_.now() >= deadline_) {
       Failure late{.kind = Failing::kTimeout,
                    .message = "the model provider did not answer in time"};
       co_return relayed_ ? co_await break_off(std::move(late)) : fail(std::move(late));
     }
+    if (waited == linux::Wait::kReady) co_return std::nullopt;
     keep_alive_at_ = loop_.now() + kKeepAlive;
     if (!co_await client_.keep_alive()) {
       outcome_.ending = Ending::kClientGone;
@@ -179,6 +201,7 @@ class Relay {
 
   // After something of the answer has reached the client, nobody else can be asked.
   Task<Outcome> break_off(Failure failure) {
+    failure = without_keys(std::move(failure));
     co_await client_.refuse(failure);
     outcome_.ending = Ending::kBroken;
     outcome_.failure = std::move(failure);
@@ -200,8 +223,8 @@ class Relay {
       if (auto ended = co_await wait()) co_return std::move(*ended);
     }
     Failure failure = models::protocol_text(spoken_).read_error(status, body);
-    failure.message = provider_.without_keys(std::move(failure.message));
-    if (status == 401 || status == 403) failure.kind = Failing::kAuthentication;
+    if (status == 401) failure.kind = Failing::kAuthentication;
+    if (status == 403) failure.kind = Failing::kPermission;
     if (!failure.retry_after) failure.retry_after = after;
     co_return fail(std::move(failure));
   }
@@ -231,7 +254,8 @@ class Relay {
           co_return co_await fail_here(failure_of(taken.error()));
         note(*stream);
         if (stream->failure()) co_return co_await fail_here(*stream->failure());
-        deadline_ = loop_.now() + provider_.settings().next_event_time;
+        if ((*event)->find("data:") != std::string_view::npos)  // comments are no progress
+          deadline_ = loop_.now() + provider_.settings().next_event_time;
       }
       if (over) {
         auto ended = feed_->error() ? Result<void>(*feed_->error()) : stream->end(out);
@@ -239,6 +263,9 @@ class Relay {
         if (!ended) co_return co_await fail_here(failure_of(ended.error()));
         if (stream->failure()) co_return co_await fail_here(*stream->failure());
       }
+      if (!stream->has_begun() && out.size() > kPreludeBytesMax)
+        co_return fail({.kind = Failing::kUpstream,
+                        .message = "the model provider sends everything but an answer"});
       if (!out.empty() && (stream->has_begun() || over)) {
         relayed_ = true;
         keep_alive_at_ = loop_.now() + kKeepAlive;
@@ -267,13 +294,14 @@ class Relay {
       if (auto ended = co_await wait()) co_return std::move(*ended);
     }
     if (feed_->error()) co_return fail(failure_of(*feed_->error()));
+    outcome_.output_bytes = body.size();
     const auto& theirs = models::protocol_text(spoken_);
     if (is_same_protocol() && !request_.facts.stream && !streams) {
       if (!trim(body).starts_with('{'))
         co_return fail({.kind = Failing::kUpstream, .message = "the answer is no JSON object"});
       outcome_.usage = theirs.usage_of(body);
       outcome_.is_usage_known = outcome_.usage != models::Usage{};
-      outcome_.output_bytes = body.size();
+      if (spoken_ == Protocol::kResponses) outcome_.response_id = response_id_in(body);
       client_.answer(std::move(body));
     } else {
       auto answer = streams ? collect(theirs, body) : theirs.read_answer(body);

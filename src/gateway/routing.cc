@@ -42,28 +42,37 @@ void Health::succeed() {
 
 void Health::fail(TimePoint now) {
   probing_ = false;
+  if (open_until_ > now) return;  // of a call that began before
   if (++failures_ < kFailuresMax) return;
   open_until_ = now + rest_;
   rest_ = std::min(rest_ * 2, kLongestRest);
 }
 
-Routing::Routing(ModelSettings settings) : settings_(std::move(settings)) {}
-
-Candidate& Routing::candidate_for(const Deployment& deployment) {
-  return candidates_.try_emplace(name_of(deployment), Candidate{.deployment = deployment})
-      .first->second;
+Routing::Routing(ModelSettings settings) : settings_(std::move(settings)) {
+  for (const auto& [name, route] : settings_.routes)
+    for (const Deployment& deployment : route.deployments)
+      lines_[name].push_back(std::make_shared<Candidate>(Candidate{.deployment = deployment}));
 }
 
-Result<std::vector<Candidate*>> Routing::candidates(std::string_view model,
-                                                    std::string_view affinity) {
-  std::vector<Candidate*> line;
+std::shared_ptr<Candidate> Routing::candidate_of(std::string_view provider,
+                                                 std::string_view model) {
+  constexpr std::size_t kOthersMax = 500;
+  Deployment deployment{.provider = std::string(provider), .model = std::string(model)};
+  const std::string name = name_of(deployment);
+  if (const auto found = others_.find(name); found != others_.end()) return found->second;
+  auto made = std::make_shared<Candidate>(Candidate{.deployment = std::move(deployment)});
+  if (others_.size() >= kOthersMax) others_.clear();  // what is in use stays with its users
+  others_[name] = made;
+  return made;
+}
+
+Result<Routing::Line> Routing::candidates(std::string_view model, std::string_view affinity) {
   if (const auto route = settings_.routes.find(model); route != settings_.routes.end()) {
-    for (const Deployment& deployment : route->second.deployments)
-      line.push_back(&candidate_for(deployment));
+    Line line = lines_.find(model)->second;
     if (route->second.order == ModelRoute::Order::kByWeight)
       // The highest score wins (rendezvous hashing): when one deployment fails or goes, only its
       // own conversations move.
-      std::ranges::sort(line, std::greater{}, [&](const Candidate* candidate) {
+      std::ranges::sort(line, std::greater{}, [&](const std::shared_ptr<Candidate>& candidate) {
         return -static_cast<double>(candidate->deployment.weight) /
                std::log(lot(affinity, name_of(candidate->deployment)));
       });
@@ -71,14 +80,14 @@ Result<std::vector<Candidate*>> Routing::candidates(std::string_view model,
   }
   if (const std::size_t slash = model.find('/'); slash != std::string_view::npos) {
     const auto provider = settings_.providers.find(model.substr(0, slash));
-    if (provider != settings_.providers.end())
-      return std::vector{&candidate_for(
-          {.provider = provider->first, .model = std::string(model.substr(slash + 1))})};
+    if (provider != settings_.providers.end() && slash + 1 < model.size())
+      return Line{candidate_of(provider->first, model.substr(slash + 1))};
   }
+  Line line;
   for (const auto& [name, provider] : settings_.providers)
     if (std::ranges::any_of(provider.serves,
                             [&](const std::string& pattern) { return matches(pattern, model); }))
-      line.push_back(&candidate_for({.provider = name, .model = std::string(model)}));
+      line.push_back(candidate_of(name, model));
   if (!line.empty()) return line;
   const std::vector<std::string> names = model_names();
   return make_error(ErrorCode::kNotFound, "find model",
@@ -86,17 +95,22 @@ Result<std::vector<Candidate*>> Routing::candidates(std::string_view model,
                                 model.substr(0, 128), fmt::join(names, ", ")));
 }
 
-void Routing::remember(std::string response_id, Candidate& candidate) {
+void Routing::remember(std::string_view project, std::string_view response_id,
+                       std::shared_ptr<Candidate> candidate) {
   constexpr std::size_t kRememberedMax = 10'000;
-  if (!makers_.try_emplace(response_id, &candidate).second) return;
-  remembered_.push_back(std::move(response_id));
+  constexpr std::size_t kIdBytesMax = 256;
+  if (response_id.empty() || response_id.size() > kIdBytesMax) return;
+  std::string key = fmt::format("{}\n{}", project, response_id);
+  if (!makers_.try_emplace(key, std::move(candidate)).second) return;
+  remembered_.push_back(std::move(key));
   if (remembered_.size() <= kRememberedMax) return;
   makers_.erase(remembered_.front());
   remembered_.pop_front();
 }
 
-Candidate* Routing::maker_of(std::string_view response_id) {
-  const auto found = makers_.find(response_id);
+std::shared_ptr<Candidate> Routing::maker_of(std::string_view project,
+                                             std::string_view response_id) const {
+  const auto found = makers_.find(fmt::format("{}\n{}", project, response_id));
   return found == makers_.end() ? nullptr : found->second;
 }
 
@@ -115,7 +129,6 @@ NextStep step_after(models::Failing failing, int upstream_status, unsigned tries
       return NextStep::kLargerModel;
     case Failing::kRateLimit:
     case Failing::kAuthentication:
-    case Failing::kPermission:
       return NextStep::kAnotherKey;
     case Failing::kOverloaded:
     case Failing::kUpstream:
@@ -123,6 +136,7 @@ NextStep step_after(models::Failing failing, int upstream_status, unsigned tries
       return tries < 2 && upstream_status != 501 ? NextStep::kSameAgain : NextStep::kNextInLine;
     case Failing::kTimeout:
     case Failing::kNotFound:
+    case Failing::kPermission:
       return NextStep::kNextInLine;
     case Failing::kInvalidRequest:
     case Failing::kTooLarge:

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,22 +53,26 @@ class Routing {
 
   // `affinity` names a conversation: it meets the same deployment each time, as long as that is
   // well, because that one has its prompt in its cache. kNotFound with the names that exist.
-  Result<std::vector<Candidate*>> candidates(std::string_view model, std::string_view affinity);
+  using Line = std::vector<std::shared_ptr<Candidate>>;
+  Result<Line> candidates(std::string_view model, std::string_view affinity);
 
-  // Which deployment made a response, for the next request that builds on it. Some thousands are
-  // remembered.
-  void remember(std::string response_id, Candidate& candidate);
-  Candidate* maker_of(std::string_view response_id);
+  // Which deployment made a response for a project, for the next request that builds on it; null
+  // when nobody here knows. Some thousands are remembered.
+  void remember(std::string_view project, std::string_view response_id,
+                std::shared_ptr<Candidate> candidate);
+  std::shared_ptr<Candidate> maker_of(std::string_view project, std::string_view response_id) const;
 
   std::vector<std::string> model_names() const;
 
  private:
-  Candidate& candidate_for(const Deployment& deployment);
+  std::shared_ptr<Candidate> candidate_of(std::string_view provider, std::string_view model);
 
   ModelSettings settings_;
-  std::map<std::string, Candidate, std::less<>> candidates_;  // by "provider/model"
-  std::map<std::string, Candidate*, std::less<>> makers_;
-  std::list<std::string> remembered_;  // oldest first
+  std::map<std::string, Line, std::less<>> lines_;  // of the routes, in the order written
+  // Asked for by clients without a route: by "provider/model", some hundreds of them.
+  std::map<std::string, std::shared_ptr<Candidate>, std::less<>> others_;
+  std::map<std::string, std::shared_ptr<Candidate>, std::less<>> makers_;  // by project and id
+  std::list<std::string> remembered_;                                      // oldest first
 };
 
 // What comes after a failed try.

@@ -19,9 +19,9 @@ Routing routing_of(const char* models) {
   return Routing(read_model_settings(providers, {{"smart", models}}).value());
 }
 
-std::vector<std::string> names(const std::vector<Candidate*>& line) {
+std::vector<std::string> names(const Routing::Line& line) {
   std::vector<std::string> names;
-  for (const Candidate* candidate : line)
+  for (const auto& candidate : line)
     names.push_back(candidate->deployment.provider + "/" + candidate->deployment.model);
   return names;
 }
@@ -60,13 +60,21 @@ TEST(RoutingTest, AConversationMeetsTheSameDeploymentAgain) {
   EXPECT_LT(heavy, 850);
 }
 
-TEST(RoutingTest, WhoMadeAResponseIsRemembered) {
+TEST(RoutingTest, WhoMadeAResponseIsRememberedForItsProjectOnly) {
   Routing routing = routing_of(R"({"try":["openai/a","openai/b"]})");
   const auto line = routing.candidates("smart", "").value();
-  routing.remember("resp_1", *line[1]);
-  EXPECT_EQ(routing.maker_of("resp_1"), line[1]);
-  for (int i = 0; i < 10'001; ++i) routing.remember(fmt::format("resp_x{}", i), *line[0]);
-  EXPECT_EQ(routing.maker_of("resp_1"), nullptr);
+  routing.remember("p", "resp_1", line[1]);
+  EXPECT_EQ(routing.maker_of("p", "resp_1"), line[1]);
+  EXPECT_EQ(routing.maker_of("q", "resp_1"), nullptr);
+  for (int i = 0; i < 10'001; ++i) routing.remember("p", fmt::format("resp_x{}", i), line[0]);
+  EXPECT_EQ(routing.maker_of("p", "resp_1"), nullptr);
+}
+
+TEST(RoutingTest, WhatClientsAskForTakesNothingFromARoute) {
+  Routing routing = routing_of(R"({"try":[{"model":"openai/a","concurrent":3}]})");
+  for (int i = 0; i < 2'000; ++i) ASSERT_TRUE(routing.candidates(fmt::format("openai/m{}", i), ""));
+  EXPECT_TRUE(routing.candidates("openai/a", ""));
+  EXPECT_EQ(routing.candidates("smart", "").value()[0]->deployment.concurrent, 3U);
 }
 
 TEST(HealthTest, WhoFailsOftenIsLeftAloneAndThenProbedByOne) {
@@ -90,6 +98,13 @@ TEST(HealthTest, WhoFailsOftenIsLeftAloneAndThenProbedByOne) {
   EXPECT_TRUE(health.may_try(now));
   health.begin();
   EXPECT_TRUE(health.may_try(now));
+}
+
+TEST(HealthTest, CallsThatFailTogetherCountOnce) {
+  Health health;
+  const TimePoint now{std::chrono::hours(1)};
+  for (int i = 0; i < 50; ++i) health.fail(now);
+  EXPECT_LE(health.open_until(), now + std::chrono::seconds(5));
 }
 
 TEST(StepTest, EachClassOfFailureHasItsWay) {

@@ -116,7 +116,11 @@ Result<ProviderSettings> read_provider(const std::string& name, const JsonPlace&
   }
   if (place.has("serves")) settings.serves = TRY(texts_of(place.at("serves")));
   if (place.has("authority_file")) settings.authority_file = TRY(place.at("authority_file").text());
-  if (place.has("proxy")) settings.proxy = TRY(place.at("proxy").text());
+  if (place.has("proxy")) {
+    settings.proxy = TRY(place.at("proxy").text());
+    const auto proxy = ProviderUrl::parse(settings.proxy);
+    if (!proxy || proxy->tls) return place.at("proxy").refuse("must be http://host:port");
+  }
   constexpr std::uint64_t kConcurrentMax = 100'000;
   if (place.has("concurrent"))
     settings.concurrent = TRY(place.at("concurrent").number(0, kConcurrentMax));

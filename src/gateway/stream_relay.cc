@@ -53,7 +53,8 @@ class PassedStream final : public StreamRelay {
     TRY_VOID(events_.read(raw, [&](const http::ServerEvent& event) {
       readable = readable && watch_->see(event);
       hidden = hide_usage_ && is_usage_chunk(event.data);
-      if (protocol_ == Protocol::kResponses && response_id_.empty()) note_id(event.data);
+      if (protocol_ == Protocol::kResponses && response_id_.empty())
+        response_id_ = response_id_in(event.data);
     }));
     if (!readable) return unreadable();
     if (!hidden) out += raw;
@@ -72,14 +73,6 @@ class PassedStream final : public StreamRelay {
   const std::string& response_id() const override { return response_id_; }
 
  private:
-  void note_id(std::string_view data) {
-    constexpr std::string_view kBegin = "\"id\":\"resp";
-    const auto found = data.find(kBegin);
-    if (found == std::string_view::npos) return;
-    const auto id = data.substr(found + 6);
-    response_id_ = id.substr(0, id.find('"'));
-  }
-
   Protocol protocol_;
   bool hide_usage_;
   EventReader events_;
@@ -152,6 +145,16 @@ class TranslatedStream final : public StreamRelay {
 };
 
 }  // namespace
+
+std::string_view response_id_in(std::string_view json) {
+  for (const std::string_view begin : {"\"id\":\"resp", "\"id\": \"resp"}) {
+    const auto found = json.find(begin);
+    if (found == std::string_view::npos) continue;
+    const auto id = json.substr(found + begin.size() - 4);
+    return id.substr(0, id.find('"'));
+  }
+  return {};
+}
 
 std::unique_ptr<StreamRelay> pass_stream(Protocol protocol, bool hide_usage) {
   return std::make_unique<PassedStream>(protocol, hide_usage);

@@ -27,6 +27,9 @@ class StreamRelay {
   virtual const std::string& response_id() const = 0;
 };
 
+// Of a response of kResponses, in any of its texts; empty when there is none.
+std::string_view response_id_in(std::string_view json);
+
 // To a client of the same protocol: the bytes as they are. `hide_usage`: a client of kChat did not
 // ask for the chunk that tells the usage.
 std::unique_ptr<StreamRelay> pass_stream(models::Protocol protocol, bool hide_usage);

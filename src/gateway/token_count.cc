@@ -12,9 +12,9 @@ constexpr Duration kCountTime = std::chrono::seconds(20);
 constexpr std::size_t kAnswerBytesMax = 64 * 1024;
 
 // What the provider itself says; nothing when it does not.
-Task<std::optional<std::string>> ask_provider(Provider& provider, std::string model,
+Task<std::optional<std::string>> ask_provider(Provider& provider, TimePoint now, std::string model,
                                               const ModelRequest& request) {
-  const auto key = provider.pick_key(TimePoint::max());
+  const auto key = provider.pick_key(now);
   if (!key) co_return std::nullopt;
   http::ClientRequest sent{
       .method = "POST",
@@ -56,9 +56,13 @@ Task<> answer_token_count(Models& models, http::Exchange& exchange, Caller calle
   }
   const Deployment& deployment = line->front()->deployment;
   Provider* const provider = models.answerers.find(deployment.provider)->second.provider.get();
-  if (provider != nullptr && provider->settings().speaks(kProtocol)) {
-    auto counted = co_await linux::within(models.loop, models.loop.now() + kCountTime,
-                                          ask_provider(*provider, deployment.model, *request));
+  const auto key = models.book.keys().find(caller.key);
+  const bool may_ask = key && (models.book.keys().may_call(**key, request->facts.model) ||
+                               models.book.keys().may_call(**key, deployment.model));
+  if (provider != nullptr && provider->settings().speaks(kProtocol) && may_ask) {
+    auto counted = co_await linux::within(
+        models.loop, models.loop.now() + kCountTime,
+        ask_provider(*provider, models.loop.now(), deployment.model, *request));
     if (counted && *counted) {
       client.answer(std::move(**counted));
       co_return;

@@ -21,15 +21,38 @@ Error refuse(std::string message) {
   return make_error(ErrorCode::kInvalid, "read request", std::move(message));
 }
 
-constexpr std::array<std::string_view, 9> kKnown = {"model",
-                                                    "stream",
-                                                    "max_tokens",
-                                                    "max_completion_tokens",
-                                                    "max_output_tokens",
-                                                    "stream_options",
-                                                    "prompt_cache_key",
-                                                    "previous_response_id",
-                                                    "tools"};
+constexpr std::array kKnown = {std::string_view("model"),
+                               std::string_view("stream"),
+                               std::string_view("max_tokens"),
+                               std::string_view("max_completion_tokens"),
+                               std::string_view("max_output_tokens"),
+                               std::string_view("stream_options"),
+                               std::string_view("prompt_cache_key"),
+                               std::string_view("previous_response_id"),
+                               std::string_view("conversation"),
+                               std::string_view("prompt"),
+                               std::string_view("background"),
+                               std::string_view("n")};
+
+// What the protocol itself calls the limit of an answer; others' names limit nothing.
+bool is_output_limit(Protocol protocol, std::string_view key) {
+  switch (protocol) {
+    case Protocol::kMessages:
+      return key == "max_tokens";
+    case Protocol::kChat:
+      return key == "max_tokens" || key == "max_completion_tokens";
+    case Protocol::kResponses:
+      break;
+  }
+  return key == "max_output_tokens";
+}
+
+// In a header field and in a log, a name must stay one word.
+bool is_model_name(std::string_view name) {
+  constexpr std::size_t kBytesMax = 128;
+  return !name.empty() && name.size() <= kBytesMax &&
+         std::ranges::all_of(name, [](char c) { return c > ' ' && c < 0x7F; });
+}
 
 // The fields of an object, found by the places where simdjson sees a value or a bracket begin. What
 // stands in the fields' own values is not looked at: whoever answers the request reads it.
@@ -174,8 +197,11 @@ class FactsReader {
     constexpr std::size_t kLongest = 6 * 32;
     if (quoted_key.size() > kLongest) return {};
     const std::string key = TRY(unquoted(quoted_key, "a name"));
-    const auto* const known = std::ranges::find(kKnown, key);
+    const auto* const known = std::ranges::find_if(
+        kKnown, [&](std::string_view name) { return equal_ignoring_case(name, key); });
     if (known == kKnown.end()) return {};
+    // Some servers do not mind the case of a name, and would take this one.
+    if (*known != key) return refuse(fmt::format("\"{}\" must be written \"{}\"", key, *known));
     bool& seen = seen_[static_cast<std::size_t>(known - kKnown.begin())];
     if (seen) return refuse(fmt::format("\"{}\" is there twice", key));
     seen = true;
@@ -188,20 +214,33 @@ class FactsReader {
   Result<void> take_known(std::string_view key, std::string_view value) {
     if (key == "model") {
       facts.model = TRY(unquoted(value, key));
+      if (!is_model_name(facts.model))
+        return refuse("model: must be a name of at most 128 visible characters");
       facts.model_span = span_of(value);
     } else if (key == "stream") {
       facts.stream = TRY(truth_of(value, key));
     } else if (key == "prompt_cache_key") {
       facts.cache_key = TRY(unquoted(value, key));
-    } else if (key == "previous_response_id") {
-      facts.previous_response_id = TRY(unquoted(value, key));
-    } else if (key == "tools") {
-      facts.has_tools = !is_null(value);
     } else if (key == "stream_options") {
       return take_stream_options(value);
-    } else if (auto tokens = TRY(tokens_of(value, key))) {
-      facts.output_tokens_max = std::max(tokens, facts.output_tokens_max);
+    } else if (key == "n") {
+      if (protocol_ == Protocol::kChat) facts.choices = TRY(tokens_of(value, key)).value_or(1);
+    } else if (is_output_limit(protocol_, key)) {
+      const auto tokens = TRY(tokens_of(value, key));
+      if (tokens) facts.output_tokens_max = std::max(tokens, facts.output_tokens_max);
+    } else if (protocol_ == Protocol::kResponses) {
+      return take_of_responses(key, value);
     }
+    return {};
+  }
+
+  Result<void> take_of_responses(std::string_view key, std::string_view value) {
+    // Its answer would come later, and nobody would count it.
+    if (key == "background" && value != "false" && !is_null(value))
+      return refuse("background: answers that are fetched later are not supported; leave it out");
+    if (key == "previous_response_id") facts.previous_response_id = TRY(unquoted(value, key));
+    if (key == "previous_response_id" || key == "conversation" || key == "prompt")
+      facts.has_remote_prompt = facts.has_remote_prompt || !is_null(value);
     return {};
   }
 
@@ -234,7 +273,7 @@ Result<RequestFacts> read_facts(Protocol protocol, std::string& body) {
   TRY_VOID(walk.run(
       [&](std::string_view key, std::string_view value) { return reader.take(key, value); }));
   reader.facts.carries_proof = walk.has_carried();
-  if (reader.facts.model.empty()) return refuse("\"model\" is missing");
+  if (reader.facts.model_span.end == 0) return refuse("\"model\" is missing");
   return std::move(reader.facts);
 }
 

@@ -64,6 +64,18 @@ TEST(FactsTest, WhatIsNoRequestIsRefusedWithAReason) {
   }
 }
 
+TEST(FactsTest, WhatWouldEscapeTheCountIsRefused) {
+  for (const char* body :
+       {R"({"model":"a","background":true})", R"({"model":"a","Max_Output_Tokens":5})",
+        R"({"Model":"dear","model":"cheap"})", R"({"model":"a\nb"})", R"({"model":"a b"})"})
+    EXPECT_FALSE(facts_of(body, Protocol::kResponses)) << body;
+  EXPECT_FALSE(facts_of(R"({"model":")" + std::string(200, 'x') + "\"}"));
+  // A name of another protocol limits nothing.
+  EXPECT_FALSE(facts_of(R"({"model":"a","max_output_tokens":1})")->output_tokens_max);
+  EXPECT_TRUE(
+      facts_of(R"({"model":"a","conversation":"c"})", Protocol::kResponses)->has_remote_prompt);
+}
+
 TEST(FactsTest, ThinkingOfAnotherProviderIsNoticed) {
   EXPECT_TRUE(facts_of(R"({"model":"a","messages":[{"content":[{"signature":"pons1.eyJ9"}]}]})")
                   ->carries_proof);
@@ -73,11 +85,11 @@ TEST(FactsTest, ThinkingOfAnotherProviderIsNoticed) {
 
 TEST(FactsTest, LimitsAndKeysAreFound) {
   const auto facts = facts_of(
-      R"({"max_completion_tokens":7,"max_tokens":null,"model":"a","prompt_cache_key":"k","tools":[]})");
+      R"({"max_completion_tokens":7,"max_tokens":null,"model":"a","prompt_cache_key":"k","n":3})");
   ASSERT_TRUE(facts);
   EXPECT_EQ(facts->output_tokens_max, 7);
   EXPECT_EQ(facts->cache_key, "k");
-  EXPECT_TRUE(facts->has_tools);
+  EXPECT_EQ(facts->choices, 3);
 }
 
 }  // namespace

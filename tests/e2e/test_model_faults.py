@@ -108,6 +108,26 @@ class Faults(ModelTestCase):
         status, _, text = self.call(self.pons, key)
         self.assertEqual((status, json.loads(text)["error"]["type"]), (429, "rate_limit_error"))
 
+    def test_names_that_a_client_chooses_break_no_answer(self):
+        self.answers(respond(200, WHOLE_ANSWER))
+        status, fields, _ = self.call(self.pons, self.key, more={"a\nb": 1, "x" * 60_000: 2, "future_field": 1})
+        self.assertEqual(status, 200)
+        self.assertIn("future_field", fields["x-pons-omitted"])
+        for name in ("first/gpt\n5", "first/" + "x" * 500, "first/", "first/gpt 5"):
+            self.assertIn(self.call(self.pons, self.key, model=name)[0], (400, 404), name)
+        self.assertEqual(self.call(self.pons, self.key)[0], 200, "the gateway lives")
+
+    def test_what_would_escape_the_count_is_refused_or_reserved(self):
+        self.answers(respond(200, WHOLE_ANSWER))
+        status, _, text = self.call(self.pons, self.key, protocol="responses", more={"background": True})
+        self.assertEqual(status, 400, text)
+        status, _, text = self.call(self.pons, self.key, protocol="responses", more={"previous_response_id": "resp_1"})
+        self.assertEqual((status, json.loads(text)["error"]["code"]), (400, "previous_response_not_found"))
+        key = self.make_key(self.pons, "--limit", "20000tokens/day")
+        self.assertEqual(self.call(self.pons, key, protocol="chat")[0], 200)
+        for more in ({"n": 500}, {"max_tokens": None}, {"max_tokens": None, "max_output_tokens": 1}):
+            self.assertEqual(self.call(self.pons, key, protocol="chat", more=more)[0], 429, more)
+
     # ---- providers
 
     def test_a_provider_that_fails_is_asked_again_and_then_the_next(self):
@@ -134,6 +154,13 @@ class Faults(ModelTestCase):
         self.assertNotIn(SECRET, text)
         self.assert_nowhere(SECRET)
 
+    def test_what_a_client_may_not_do_there_takes_no_key_from_others(self):
+        self.answers(respond(403, BAD_KEY), respond(200, WHOLE_ANSWER), provider=self.second)
+        status, _, text = self.call(self.pons, self.key, model="two-keys", protocol="chat")
+        self.assertEqual(status, 502)
+        self.assertNotIn(SECRET, text)
+        self.assertEqual(self.call(self.pons, self.key, model="two-keys", protocol="chat")[0], 200)
+
     def test_a_limited_key_makes_way_for_the_next(self):
         self.answers(respond(429, LIMITED, retry_after=30), respond(200, WHOLE_ANSWER), provider=self.second)
         status, _, _ = self.call(self.pons, self.key, model="two-keys", protocol="chat")
@@ -145,7 +172,7 @@ class Faults(ModelTestCase):
         self.answers(respond(429, LIMITED, retry_after=300))
         status, fields, text = self.call(self.pons, self.key)
         self.assertEqual((status, json.loads(text)["error"]["type"]), (429, "rate_limit_error"))
-        self.assertGreater(int(fields["retry-after"]), 200)
+        self.assertGreater(int(fields["retry-after"]), 30)
 
     def test_a_prompt_that_is_too_long_goes_to_a_larger_model(self):
         self.answers(respond(400, TOO_LONG))
@@ -191,6 +218,12 @@ class Faults(ModelTestCase):
         resident = next(line for line in read_text(f"/proc/{self.pons.role_pids()['gateway']}/status").splitlines()
                         if line.startswith("VmHWM"))
         self.assertLess(int(resident.split()[1]), 150_000, "kilobytes at the most so far")
+
+    def test_bytes_that_trickle_in_are_no_answer(self):
+        for piece in (": wait\n\n", "d"):
+            self.answers(stream(*[piece] * 100, pause=0.2))
+            status, fields, _ = self.call(self.pons, self.key, model="spare", protocol="chat", stream=True)
+            self.assertEqual((status, fields["x-pons-provider"]), (200, "second"))
 
     def test_a_provider_that_compresses_unasked_is_not_believed(self):
         self.answers(respond(200, WHOLE_ANSWER, content_encoding="gzip"))

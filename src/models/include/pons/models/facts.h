@@ -24,9 +24,10 @@ struct RequestFacts {
   // kChat: whether the client wants the chunk with the usage; its stream_options, if any.
   bool wants_usage = false;
   std::optional<Span> stream_options = std::nullopt;
+  std::int64_t choices = 1;               // kChat's n: each is an answer of its own
   std::string cache_key = {};             // whoever sends it wants to meet the same provider again
   std::string previous_response_id = {};  // kResponses: only who made it knows it
-  bool has_tools = false;
+  bool has_remote_prompt = false;         // part of the prompt is at the provider already
   // Somewhere in it stands thinking that another provider must see again, and this one cannot
   // believe: it has to be read and written anew.
   bool carries_proof = false;
