@@ -43,8 +43,8 @@ class ChatText final : public ProtocolText {
 }  // namespace
 
 const ProtocolText& chat_protocol() {
-  static const ChatText text;
-  return text;
+  static const ChatText kText;
+  return kText;
 }
 
 }  // namespace pons::models

@@ -42,8 +42,8 @@ class ResponsesProtocol final : public ProtocolText {
 }  // namespace
 
 const ProtocolText& responses_protocol() {
-  static const ResponsesProtocol protocol;
-  return protocol;
+  static const ResponsesProtocol kProtocol;
+  return kProtocol;
 }
 
 }  // namespace pons::models
