@@ -20,6 +20,7 @@ constexpr Duration kWaitMax = std::chrono::seconds(20);  // between tries, all i
 constexpr Duration kRefusedKeyRest = std::chrono::minutes(5);
 constexpr Duration kBusyKeyRest = std::chrono::seconds(5);  // when the provider does not say
 constexpr Duration kBusyKeyRestMax = std::chrono::minutes(1);
+constexpr Duration kTellEvery = std::chrono::seconds(1);    // of a stream, the journal
 constexpr std::size_t kBodiesMax = std::size_t{256} << 20;  // of all requests at a time
 constexpr std::int64_t kOutputWhenUnknown = 16'000;         // tokens of an answer without a limit
 
@@ -219,8 +220,12 @@ class ModelCall {
     reserved.sent();
     ++tries_;
     ++tries_in_all_;
-    const ProgressSink progress = [&](const models::Usage& usage, std::size_t bytes) {
+    // The journal need not hear of every piece of a stream.
+    const ProgressSink progress = [&, told = TimePoint{}](const models::Usage& usage,
+                                                          std::size_t bytes) mutable {
       candidate.health.succeed();  // it answers; others need not wait for the end
+      if (models_.loop.now() - told < kTellEvery) return;
+      told = models_.loop.now();
       reserved.progress(charged(usage, bytes));
     };
     if (!answerer.provider)
