@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "pons/base/log.h"
+#include "pons/linux/simulated_time.h"
 
 namespace pons::linux {
 
@@ -112,14 +113,36 @@ Loop::Loop(UniqueFd epoll, UniqueFd wakeup)
 
 Loop::~Loop() = default;
 
+namespace {
+
+// Of the one whose time is simulated, on this thread.
+thread_local const Loop* simulated_loop = nullptr;
+
+}  // namespace
+
+SimulatedTime::SimulatedTime(Loop& loop) {
+  CHECK(simulated_loop == nullptr);
+  simulated_loop = &loop;
+}
+
+SimulatedTime::~SimulatedTime() {
+  simulated_loop = nullptr;
+}
+
 void Loop::run() {
   for (;;) {
     {
       const std::scoped_lock lock(posted_mutex_);
       if (std::exchange(stop_, false)) return;
     }
-    const int count = wait_for_events();
-    now_ = std::chrono::steady_clock::now();
+    const bool is_simulated = simulated_loop == this;
+    const int count = is_simulated ? poll_events(Duration::zero()) : wait_for_events();
+    if (!is_simulated) {
+      now_ = std::chrono::steady_clock::now();
+    } else if (count == 0 && runnable_.empty()) {
+      if (timers_.empty()) return;
+      now_ = std::max(now_, timers_.front()->deadline_);
+    }
     dispatch_events(count);
     dispatch_timers();
     dispatch_runnable();

@@ -17,6 +17,8 @@ extern const char pons_store_migration_0003_begin[];
 extern const char pons_store_migration_0003_end[];
 extern const char pons_store_migration_0004_begin[];
 extern const char pons_store_migration_0004_end[];
+extern const char pons_store_migration_0005_begin[];
+extern const char pons_store_migration_0005_end[];
 }
 // NOLINTEND(readability-identifier-naming)
 
@@ -61,7 +63,7 @@ Result<void> apply(Database& database, const Migration& migration) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 4> kAll = {{
+  static const std::array<Migration, 5> kAll = {{
       {.number = 1,
        .name = "projects_and_keys",
        .sql = {pons_store_migration_0001_begin, pons_store_migration_0001_end}},
@@ -74,6 +76,9 @@ std::span<const Migration> migrations() {
       {.number = 4,
        .name = "model_keys",
        .sql = {pons_store_migration_0004_begin, pons_store_migration_0004_end}},
+      {.number = 5,
+       .name = "sessions",
+       .sql = {pons_store_migration_0005_begin, pons_store_migration_0005_end}},
   }};
   return kAll;
 }

@@ -7,6 +7,8 @@
     .global pons_store_migration_0003_end
     .global pons_store_migration_0004_begin
     .global pons_store_migration_0004_end
+    .global pons_store_migration_0005_begin
+    .global pons_store_migration_0005_end
 pons_store_migration_0001_begin:
     .incbin "0001_projects_and_keys.sql"
 pons_store_migration_0001_end:
@@ -19,4 +21,7 @@ pons_store_migration_0003_end:
 pons_store_migration_0004_begin:
     .incbin "0004_model_keys.sql"
 pons_store_migration_0004_end:
+pons_store_migration_0005_begin:
+    .incbin "0005_sessions.sql"
+pons_store_migration_0005_end:
     .section .note.GNU-stack, "", %progbits

@@ -1,0 +1,61 @@
+#include "chores.h"
+
+#include <algorithm>
+
+#include "pons/base/log.h"
+
+namespace pons::session {
+
+namespace {
+
+constexpr Duration kFirstPause = std::chrono::milliseconds(200);
+constexpr Duration kLongestPause = std::chrono::seconds(30);
+constexpr Duration kBetweenLooks = std::chrono::seconds(5);
+constexpr std::int64_t kTakenAtOnce = 500;
+
+}  // namespace
+
+void Chores::begin(const Chore& chore) {
+  if (under_way_.emplace(chore.id, false).second) tasks_.spawn(carry_out(chore));
+}
+
+Task<> Chores::carry_out(Chore chore) {
+  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    const auto done = co_await world_.hands.destroy(chore.what);
+    if (done) break;
+    LOG_WARN("cannot end a sandbox yet", {"sandbox", chore.what}, {"error", done.error()});
+    co_await world_.loop.sleep_for(pause);
+  }
+  under_way_[chore.id] = true;
+}
+
+void Chores::stop_command(std::string sandbox, std::string call) {
+  tasks_.spawn(stop(std::move(sandbox), std::move(call)));
+}
+
+Task<> Chores::stop(std::string sandbox, std::string call) {
+  (void)co_await world_.hands.stop(std::move(sandbox), std::move(call));
+}
+
+void Chores::drop_sandbox(std::string sandbox) {
+  tasks_.spawn(drop(std::move(sandbox)));
+}
+
+Task<> Chores::drop(std::string sandbox) {
+  (void)co_await world_.hands.destroy(std::move(sandbox));
+}
+
+Task<> Chores::keep_going() {
+  for (;;) {
+    std::vector<std::string> done;
+    for (const auto& [id, is_done] : under_way_)
+      if (is_done) done.push_back(id);
+    if (!done.empty() && co_await world_.log.finish_chores(done))
+      for (const std::string& id : done) under_way_.erase(id);
+    if (const auto left = co_await world_.log.list_chores(kTakenAtOnce))
+      for (const Chore& chore : *left) begin(chore);
+    co_await world_.loop.sleep_for(kBetweenLooks);
+  }
+}
+
+}  // namespace pons::session

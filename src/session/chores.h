@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pons/session/world.h"
+
+namespace pons::session {
+
+// Does what stored events have left to be done outside, until it is done. What the process before
+// this one did not get to is in the log.
+class Chores {
+ public:
+  explicit Chores(World& world) : world_(world), tasks_(world.loop) {}
+
+  void begin(const Chore& chore);
+  // Not stored: nothing is lost when it does not happen.
+  void stop_command(std::string sandbox, std::string call);
+  void drop_sandbox(std::string sandbox);
+
+  // Takes up what was left over, and forgets what is done, now and then.
+  Task<> keep_going();
+  bool is_idle() const { return tasks_.size() == 0; }
+
+ private:
+  Task<> carry_out(Chore chore);
+  Task<> stop(std::string sandbox, std::string call);
+  Task<> drop(std::string sandbox);
+
+  World& world_;
+  std::map<std::string, bool> under_way_;  // by id; true: done, and not yet forgotten
+  linux::TaskGroup tasks_;
+};
+
+}  // namespace pons::session

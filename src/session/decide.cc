@@ -1,0 +1,190 @@
+#include "pons/session/decide.h"
+
+#include <algorithm>
+
+#include "pons/base/check.h"
+#include "pons/session/conversation.h"
+#include "pons/session/fold.h"
+#include "pons/session/tools.h"
+
+namespace pons::session {
+
+namespace {
+
+// A model that fails so often in a row is not asked again by itself.
+constexpr std::int64_t kFailuresMax = 8;
+// The part of the window that a conversation may fill before it is summarised.
+constexpr std::int64_t kFullPercent = 80;
+
+void end_turn(const State& state, EndReason reason, std::vector<Command>& out) {
+  for (const auto& [id, sandbox] : state.sandboxes)
+    if (!sandbox.kept) out.emplace_back(ReleaseSandbox{id});
+  out.emplace_back(EndTurn{reason});
+}
+
+// A person said stop: nothing is waited for any more.
+std::vector<Command> wind_up(const State& state) {
+  std::vector<Command> out;
+  if (!state.said.empty()) out.emplace_back(Say{});
+  if (state.asked) out.emplace_back(DropQuestion{state.asked->seq});
+  for (std::size_t i = 0; i < state.calls.size(); ++i) {
+    const Call& call = state.calls[i];
+    if (call.is_open()) out.emplace_back(DropCall{call.seq});
+    if (call.seq == 0) out.emplace_back(RefuseCall{i, "The user interrupted before this was run."});
+  }
+  end_turn(state, EndReason::kInterrupted, out);
+  return out;
+}
+
+bool has_unended_calls(const State& state) {
+  return std::ranges::any_of(state.calls, [](const Call& call) { return !call.ended; });
+}
+
+void begin_calls(const State& state, std::vector<Command>& out) {
+  bool sandbox_to_come = false;  // of an earlier call of the same answer
+  for (std::size_t i = 0; i < state.calls.size(); ++i) {
+    const Call& call = state.calls[i];
+    if (call.seq == 0) {
+      if (state.last_stop == "max_tokens")
+        out.emplace_back(RefuseCall{
+            i, "Your answer was cut off at its token limit; this was not run. Make it shorter."});
+      else if (!is_allowed(state.agent, call.name))
+        out.emplace_back(RefuseCall{i, "There is no tool of this name."});
+      else if (!sandbox_to_come || !takes_last_sandbox(call.name, call.input))
+        out.emplace_back(BeginCall{i});
+    }
+    if (call.name == kProvision && !call.ended) sandbox_to_come = true;
+  }
+}
+
+bool is_full(const State& state) {
+  return state.too_long || state.context_used * 100 > state.agent.context_tokens * kFullPercent;
+}
+
+bool is_budget_spent(const State& state) {
+  const AgentSpec& agent = state.agent;
+  return (agent.budget_nano > 0 && state.usage.cost_nano >= agent.budget_nano) ||
+         (agent.budget_tokens > 0 && state.usage.all_tokens() >= agent.budget_tokens);
+}
+
+void ask_model(const State& state, std::vector<Command>& out) {
+  if (is_budget_spent(state)) return end_turn(state, EndReason::kBudgetReached, out);
+  if (state.asked_this_turn >= state.agent.calls_per_turn)
+    return end_turn(state, EndReason::kCallLimit, out);
+  out.emplace_back(AskModel{
+      .purpose = is_full(state) && !state.messages.empty() ? Purpose::kSummary : Purpose::kReply,
+      .attempt = state.failures + 1});
+}
+
+void go_on_after_trouble(const State& state, std::vector<Command>& out) {
+  switch (*state.trouble) {
+    case Trouble::kPassing:
+      if (state.failures > kFailuresMax) return end_turn(state, EndReason::kRetriesExhausted, out);
+      return ask_model(state, out);
+    case Trouble::kTooLong:  // of a summary: then nothing helps
+      if (state.last_purpose == Purpose::kReply && state.messages.size() > 1)
+        return ask_model(state, out);
+      return end_turn(state, EndReason::kModelFailed, out);
+    case Trouble::kBudget:
+      return end_turn(state, EndReason::kBudgetReached, out);
+    case Trouble::kLasting:
+    case Trouble::kInterrupted:
+      return end_turn(state, EndReason::kModelFailed, out);
+  }
+}
+
+// Everything that the last answer asked for is done.
+void go_on(const State& state, std::vector<Command>& out) {
+  if (state.trouble) return go_on_after_trouble(state, out);
+  const bool has_news = !state.calls.empty() || !state.unread.empty();
+  if (has_news || state.last_stop.empty() || state.last_stop == "pause_turn")
+    return ask_model(state, out);
+  if (state.last_stop == "max_tokens") return end_turn(state, EndReason::kAnswerCutOff, out);
+  if (state.last_stop == "refusal") return end_turn(state, EndReason::kRefusal, out);
+  end_turn(state, EndReason::kEndTurn, out);
+}
+
+struct Writing {
+  const State& state;
+
+  std::vector<Event> operator()(const AskModel& command) const {
+    return {ModelAsked{.purpose = command.purpose,
+                       .attempt = command.attempt,
+                       .digest = digest_of(state, command.purpose)}};
+  }
+  std::vector<Event> operator()(const BeginCall& command) const {
+    return {called(state.calls[command.index])};
+  }
+  std::vector<Event> operator()(const DropCall& command) const {
+    return {ToolEnded{.call = command.call,
+                      .outcome = ToolOutcome::kInterrupted,
+                      .is_error = true,
+                      .text = "The user interrupted this. It may have run, wholly or in part; look "
+                              "before you run it again."}};
+  }
+  std::vector<Event> operator()(const DropQuestion& command) const {
+    return {ModelFailed{
+        .asked = command.asked, .trouble = Trouble::kInterrupted, .message = "interrupted"}};
+  }
+  std::vector<Event> operator()(const RefuseCall& command) const {
+    return {called(state.calls[command.index]), ToolEnded{.call = state.head + 1,
+                                                          .outcome = ToolOutcome::kRefused,
+                                                          .is_error = true,
+                                                          .text = command.why}};
+  }
+  std::vector<Event> operator()(const Say&) const {
+    return {Said{.text = state.said, .redacted = state.said_redacted}};
+  }
+  std::vector<Event> operator()(const ReleaseSandbox& command) const {
+    return {SandboxReleased{command.sandbox}};
+  }
+  std::vector<Event> operator()(const EndTurn& command) const {
+    return {TurnEnded{.reason = command.reason, .message = state.trouble_message}};
+  }
+
+ private:
+  ToolCalled called(const Call& call) const {
+    return {.asked = state.last_asked,
+            .block = call.block,
+            .tool_use_id = call.tool_use_id,
+            .name = call.name,
+            .input = call.input,
+            .shown = call.shown_input};
+  }
+};
+
+}  // namespace
+
+std::vector<Command> decide(const State& state) {
+  if (!state.turn_open) return {};
+  if (state.interrupted) return wind_up(state);
+  std::vector<Command> out;
+  if (!state.said.empty()) out.emplace_back(Say{});
+  if (state.asked || state.wake_at_ms) return out;
+  if (has_unended_calls(state))
+    begin_calls(state, out);
+  else
+    go_on(state, out);
+  return out;
+}
+
+std::vector<Event> events_of(const State& state, const Command& command) {
+  return std::visit(Writing{state}, command);
+}
+
+void settle(State& state, std::int64_t at_ms, std::vector<StoredEvent>& out) {
+  // Each round begins or ends something, and there is only so much to begin.
+  constexpr int kRoundsMax = 1'000;
+  for (int round = 0;; ++round) {
+    CHECK(round < kRoundsMax);
+    const std::vector<Command> commands = decide(state);
+    if (commands.empty()) return;
+    for (const Command& command : commands)
+      for (Event& event : events_of(state, command)) {
+        out.push_back({.seq = state.head + 1, .at_ms = at_ms, .event = std::move(event)});
+        fold(state, out.back());
+      }
+  }
+}
+
+}  // namespace pons::session

@@ -1,0 +1,231 @@
+#include "driver.h"
+
+#include <algorithm>
+
+#include "pons/base/log.h"
+#include "pons/session/tools.h"
+
+namespace pons::session {
+
+namespace {
+
+// Someone who writes twice within this time does not make the log be read again.
+constexpr Duration kRestTime = std::chrono::seconds(20);
+constexpr Duration kFirstPause = std::chrono::milliseconds(50);
+constexpr Duration kLongestPause = std::chrono::seconds(5);
+// However far the clock jumps, a wait takes no longer.
+constexpr std::int64_t kLongestWaitMs = 10 * 60 * 1'000;
+
+}  // namespace
+
+std::int64_t World::now_ms() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock.wall().time_since_epoch())
+      .count();
+}
+
+Driver::Driver(World& world, Chores& chores, Lease lease, State state, Summary summary)
+    : world_(world),
+      chores_(chores),
+      lease_(std::move(lease)),
+      state_(std::move(state)),
+      summary_(std::move(summary)),
+      news_(world.loop),
+      preparing_(world.loop) {}
+
+Driver::~Driver() {
+  effects_.clear();
+  for (Item& item : inbox_)
+    if (item.receipt) item.receipt->done.set();
+}
+
+Task<Result<Seq>> Driver::add(Event input) {
+  if (over_)
+    co_return make_error(ErrorCode::kUnavailable, "add to session",
+                         "the session is being moved; try again");
+  const auto receipt = std::make_shared<Receipt>(world_.loop);
+  Item item{.events = {}, .receipt = receipt};
+  item.events.push_back(std::move(input));
+  deliver(std::move(item));
+  co_await receipt->done.wait(kNever);
+  co_return receipt->result;
+}
+
+void Driver::deliver(Item item) {
+  inbox_.push_back(std::move(item));
+  news_.set();
+}
+
+Task<> Driver::run() {
+  // What was under way when the log was read: the log shows that it was taken up again.
+  if (state_.turn_open && lease_.epoch > 1) deliver({.events = {Resumed{.epoch = lease_.epoch}}});
+  match_effects();
+  while (!over_ && co_await wait_for_news()) co_await commit();
+  over_ = true;
+  effects_.clear();
+  for (Item& item : std::exchange(inbox_, {}))
+    if (item.receipt) item.receipt->done.set();
+}
+
+TimePoint Driver::wake_time() const {
+  if (!state_.wake_at_ms) return has_work() ? kNever : world_.loop.now() + kRestTime;
+  const std::int64_t left =
+      std::clamp<std::int64_t>(*state_.wake_at_ms - world_.now_ms(), 0, kLongestWaitMs);
+  return world_.loop.now() + std::chrono::milliseconds(left);
+}
+
+// False when there will be none for some time.
+Task<bool> Driver::wait_for_news() {
+  if (inbox_.empty()) {
+    news_.reset();
+    const bool is_due = co_await news_.wait(wake_time()) == linux::Wait::kTimeout;
+    if (is_due && state_.wake_at_ms)
+      inbox_.push_back({.events = {TimerFired{}}});
+    else if (is_due)
+      co_return false;
+  }
+  co_return true;
+}
+
+// ---- one step: fold, decide, store, and only then do
+
+Task<> Driver::commit() {
+  std::vector<Item> items = std::exchange(inbox_, {});
+  // When only people said something, the store may refuse it and nothing has happened. What came
+  // of work that was done must not be lost.
+  const bool may_be_refused =
+      std::ranges::all_of(items, [](const Item& item) { return item.receipt != nullptr; });
+  State before;
+  if (may_be_refused) before = state_;
+  Batch batch{.lease = lease_, .events = {}, .summary = summary_};
+  const std::int64_t now_ms = world_.now_ms();
+  for (Item& item : items) {
+    take_item(item, now_ms, batch);
+    settle(state_, now_ms, batch.events);
+  }
+  Stored stored = Stored::kYes;
+  if (!batch.events.empty()) {
+    batch.summary.status = status_of(state_);
+    batch.summary.ended = state_.ended ? name_of(*state_.ended) : "";
+    batch.summary.head = state_.head;
+    batch.summary.updated_ms = now_ms;
+    batch.summary.usage = state_.usage;
+    for (const StoredEvent& event : batch.events)
+      if (const auto* released = std::get_if<SandboxReleased>(&event.event))
+        batch.chores.push_back({.id = "destroy-" + released->sandbox,
+                                .project = lease_.project,
+                                .session = lease_.session,
+                                .kind = "destroy_sandbox",
+                                .what = released->sandbox});
+    stored = co_await store(batch, may_be_refused);
+  }
+  if (stored == Stored::kRefused) state_ = std::move(before);
+  finish(stored, batch, items, store_error_);
+}
+
+void Driver::take_item(Item& item, std::int64_t now_ms, Batch& batch) {
+  if (item.effect != 0 && !is_waited_for(item.effect)) return;
+  for (Event& event : item.events) {
+    if (item.receipt) {
+      item.receipt->result = check_input(event);
+      if (!item.receipt->result || *item.receipt->result != state_.head + 1) continue;
+    }
+    batch.events.push_back({.seq = state_.head + 1, .at_ms = now_ms, .event = std::move(event)});
+    fold(state_, batch.events.back());
+  }
+  std::ranges::move(item.blobs, std::back_inserter(batch.blobs));
+}
+
+// The number that it will have, or the one that it has had for long.
+Result<Seq> Driver::check_input(const Event& event) const {
+  if (const auto* message = std::get_if<UserMessage>(&event); message != nullptr)
+    if (const auto known = state_.dedupe.find(message->dedupe);
+        !message->dedupe.empty() && known != state_.dedupe.end())
+      return known->second;
+  if (const auto* answer = std::get_if<UserAnswer>(&event)) {
+    const Call* call = state_.find_call(answer->call);
+    if (call == nullptr || !call->is_open() || call->name != kAskHuman)
+      return make_error(ErrorCode::kInvalid, "answer question",
+                        "nobody waits for an answer to this call");
+  }
+  return state_.head + 1;
+}
+
+bool Driver::is_waited_for(Seq effect) const {
+  if (state_.asked && state_.asked->seq == effect) return true;
+  const Call* call = state_.find_call(effect);
+  return call != nullptr && call->is_open();
+}
+
+Task<Driver::Stored> Driver::store(const Batch& batch, bool may_be_refused) {
+  bool may_be_there = false;
+  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    const auto appended = co_await world_.log.append(batch);
+    if (appended) co_return Stored::kYes;
+    store_error_ = appended.error();
+    may_be_there |= store_error_.code == ErrorCode::kTimeout;
+    if (may_be_there) {
+      const auto there = co_await is_stored(batch);
+      if (there && *there) co_return Stored::kYes;
+    }
+    if (store_error_.code == ErrorCode::kConflict) co_return Stored::kLost;
+    if (may_be_refused && !may_be_there) co_return Stored::kRefused;
+    LOG_WARN("cannot store what happened; trying again", {"session", lease_.session},
+             {"error", store_error_});
+    co_await world_.loop.sleep_for(pause);
+  }
+}
+
+Task<Result<bool>> Driver::is_stored(const Batch& batch) {
+  CO_TRY(const auto there,
+         co_await world_.log.read(lease_.session, batch.events.front().seq - 1,
+                                  static_cast<std::int64_t>(batch.events.size())));
+  co_return there == batch.events;
+}
+
+void Driver::finish(Stored stored, Batch& batch, std::vector<Item>& items, Error error) {
+  if (stored == Stored::kLost) {
+    LOG_INFO("session continues elsewhere", {"session", lease_.session});
+    over_ = true;
+    error = make_error(ErrorCode::kUnavailable, "add to session",
+                       "the session is being moved; try again");
+  }
+  for (Item& item : items) {
+    if (!item.receipt) continue;
+    if (stored != Stored::kYes && item.receipt->result) item.receipt->result = error;
+    item.receipt->done.set();
+  }
+  if (stored != Stored::kYes || batch.events.empty()) return;
+  summary_ = batch.summary;
+  world_.audience.on_events(lease_.session, batch.events);
+  for (const Chore& chore : batch.chores) chores_.begin(chore);
+  match_effects();
+}
+
+// What runs becomes what is waited for.
+void Driver::match_effects() {
+  for (auto effect = effects_.begin(); effect != effects_.end();) {
+    if (is_waited_for(effect->first)) {
+      ++effect;
+      continue;
+    }
+    if (effect->second->group.size() > 0) {  // a person does not wait for it any more
+      if (!effect->second->sandbox.empty())
+        chores_.stop_command(effect->second->sandbox, call_id(effect->first));
+      if (!effect->second->child.empty()) world_.stop_child(effect->second->child);
+    }
+    effect = effects_.erase(effect);
+  }
+  if (!state_.asked) drop_prepared();
+  const auto begin = [this](Seq seq, Task<> task) {
+    auto& effect = effects_[seq];
+    effect = std::make_unique<Effect>(world_.loop);
+    effect->group.spawn(std::move(task));
+  };
+  if (state_.asked && !effects_.contains(state_.asked->seq))
+    begin(state_.asked->seq, ask_model(*state_.asked));
+  for (const Call& call : state_.calls)
+    if (call.is_open() && call.name != kAskHuman && !effects_.contains(call.seq))
+      begin(call.seq, run_call(call.seq));
+}
+
+}  // namespace pons::session

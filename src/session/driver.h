@@ -1,0 +1,105 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "chores.h"
+#include "pons/session/decide.h"
+#include "pons/session/fold.h"
+#include "pons/session/world.h"
+
+namespace pons::session {
+
+// One session at work. Everything that happens goes through one place: what came in is folded, what
+// follows is decided, all of it is stored in one go, and only then is anything begun. What runs is
+// made to match what the state waits for, so that going on after a crash is the same as going on.
+class Driver {
+ public:
+  Driver(World& world, Chores& chores, Lease lease, State state, Summary summary);
+  ~Driver();
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  // Until the session has rested for a while, or belongs to somebody else.
+  Task<> run();
+  // What a person or a channel says. Its number, once it is stored.
+  Task<Result<Seq>> add(Event input);
+
+  const State& state() const { return state_; }
+  const Summary& summary() const { return summary_; }
+  bool is_over() const { return over_; }
+
+ private:
+  struct Receipt {
+    explicit Receipt(linux::Loop& loop) : done(loop) {}
+    linux::Event done;
+    Result<Seq> result = make_error(ErrorCode::kUnavailable, "add to session",
+                                    "the session is being moved; try again");
+  };
+  struct Item {
+    std::vector<Event> events;
+    std::vector<Blob> blobs = {};
+    Seq effect = 0;  // what it came of; 0: from outside
+    std::shared_ptr<Receipt> receipt = nullptr;
+  };
+  struct Effect {
+    explicit Effect(linux::Loop& loop) : group(loop) {}
+    linux::TaskGroup group;
+    std::string sandbox;  // in which a command runs
+    std::string child;    // the session that does it
+  };
+  // A sandbox that is made before the model has said all of its call.
+  struct Prepared {
+    explicit Prepared(linux::Loop& loop) : done(loop) {}
+    linux::Event done;
+    std::optional<Result<ProvisionReport>> report;
+    bool is_used = false;
+  };
+  enum class Stored : std::uint8_t { kYes, kLost, kRefused };
+
+  // driver.cc: the loop
+  bool has_work() const { return !effects_.empty() || state_.wake_at_ms.has_value(); }
+  TimePoint wake_time() const;
+  Task<bool> wait_for_news();
+  Task<> commit();
+  void take_item(Item& item, std::int64_t now_ms, Batch& batch);
+  Result<Seq> check_input(const Event& event) const;
+  bool is_waited_for(Seq effect) const;
+  Task<Stored> store(const Batch& batch, bool may_be_refused);
+  Task<Result<bool>> is_stored(const Batch& batch);
+  void finish(Stored stored, Batch& batch, std::vector<Item>& items, Error error);
+  void match_effects();
+
+  // effects.cc: what is done
+  void deliver(Item item);
+  Task<> ask_model(Asked asked);
+  Task<> speak(std::string& unsaid, linux::Event& more);
+  void prepare_sandbox(Seq asked, std::int64_t block, std::string_view tool);
+  Task<> make_ready(ProvisionOrder order, Prepared& prepared);
+  Task<Result<ProvisionReport>> take_sandbox(const ProvisionOrder& order);
+  void drop_prepared();
+  Task<Redaction> redact(std::string text);
+  std::int64_t pause_before_next_try(std::int64_t asked_for_ms, Seq asked) const;
+  Task<> run_call(Seq seq);
+  Task<Item> provision(const Call& call);
+  Task<Item> execute(const Call& call);
+  Task<Item> spawn_agent(const Call& call);
+  ProvisionOrder order_of(Seq asked, std::int64_t block) const;
+  std::string call_id(Seq seq) const;
+
+  World& world_;
+  Chores& chores_;
+  Lease lease_;
+  State state_;
+  Summary summary_;
+  std::vector<Item> inbox_;
+  linux::Event news_;
+  std::map<Seq, std::unique_ptr<Effect>> effects_;
+  std::map<std::string, std::unique_ptr<Prepared>> prepared_;  // by sandbox
+  Error store_error_;
+  bool over_ = false;
+  linux::TaskGroup preparing_;
+};
+
+}  // namespace pons::session

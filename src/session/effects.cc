@@ -1,0 +1,365 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "driver.h"
+#include "pons/base/log.h"
+#include "pons/base/text.h"
+#include "pons/session/conversation.h"
+#include "pons/session/tool_text.h"
+#include "pons/session/tools.h"
+
+// What a session does. Each of these may be begun again after a crash, with the same ids: whoever
+// is asked twice answers twice and acts once.
+
+namespace pons::session {
+
+namespace {
+
+constexpr std::int64_t kFirstPauseMs = 500;
+constexpr std::int64_t kLongestPauseMs = 60'000;
+constexpr std::int64_t kSharePercent = 25;
+
+bool continues_character(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
+}
+
+std::int64_t milliseconds_since(const linux::Loop& loop, TimePoint begun) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(loop.now() - begun).count();
+}
+
+ToolEnded refused(Seq call, const Error& error) {
+  return {.call = call, .outcome = ToolOutcome::kRefused, .is_error = true, .text = error.message};
+}
+
+// What a failed request to the hands means to the model.
+ToolEnded failed(Seq call, const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kInvalid:
+    case ErrorCode::kLimit:
+    case ErrorCode::kUnsupported:
+    case ErrorCode::kDenied:
+      return refused(call, error);
+    default:
+      return {.call = call,
+              .outcome = ToolOutcome::kInterrupted,
+              .is_error = true,
+              .text = fmt::format("interrupted: {}. It may have run; look before you run it again",
+                                  error.message.empty() ? error.describe() : error.message)};
+  }
+}
+
+std::string text_of_summary(const std::string& content) {
+  State reader;  // reads the text blocks of an answer as a session does
+  reader.head = 1;
+  reader.turn_open = true;
+  reader.asked = Asked{.seq = 1};
+  fold(reader, {.seq = 2, .event = ModelAnswered{.asked = 1, .content = content}});
+  return reader.said;
+}
+
+}  // namespace
+
+std::string Driver::call_id(Seq seq) const {
+  return fmt::format("{}:{}", lease_.session, seq);
+}
+
+ProvisionOrder Driver::order_of(Seq asked, std::int64_t block) const {
+  constexpr std::size_t kDigits = 24;
+  const std::string name = fmt::format("{}:{}:{}", lease_.session, asked, block);
+  return {.sandbox = "sx-" + sha256_hex(name).substr(0, kDigits),
+          .sandbox_template = state_.agent.sandbox_template,
+          .environment = state_.agent.environment,
+          .session = lease_.session,
+          .project = lease_.project};
+}
+
+// ---- the model
+
+Task<> Driver::ask_model(Asked asked) {
+  const TimePoint begun = world_.loop.now();
+  std::string unsaid;
+  linux::Event more(world_.loop);
+  linux::TaskGroup speaker(world_.loop);
+  const bool is_heard =
+      asked.purpose == Purpose::kReply && world_.audience.wants_deltas(lease_.session);
+  if (is_heard) speaker.spawn(speak(unsaid, more));
+  const Listener listener{
+      .on_text =
+          [&](std::string_view text) {
+            if (!is_heard) return;
+            unsaid += text;
+            more.set();
+          },
+      .on_tool = [&](std::int64_t block,
+                     std::string_view tool) { prepare_sandbox(asked.seq, block, tool); }};
+  Question question{.session = lease_.session,
+                    .project = lease_.project,
+                    .request = write_request(state_, asked.purpose)};
+  auto answer = co_await world_.model.ask(std::move(question), listener);
+  if (auto* none = std::get_if<NoAnswer>(&answer)) {
+    deliver({.events = {ModelFailed{.asked = asked.seq,
+                                    .trouble = none->trouble,
+                                    .message = std::move(none->message),
+                                    .wait_ms = pause_before_next_try(none->wait_ms, asked.seq)}},
+             .effect = asked.seq});
+    co_return;
+  }
+  auto& whole = std::get<Answer>(answer);
+  const std::int64_t took_ms = milliseconds_since(world_.loop, begun);
+  if (asked.purpose == Purpose::kSummary) {
+    deliver({.events = {ContextSummarised{.asked = asked.seq,
+                                          .summary = text_of_summary(whole.content),
+                                          .usage = whole.usage,
+                                          .took_ms = took_ms}},
+             .effect = asked.seq});
+    co_return;
+  }
+  Redaction clean = co_await redact(whole.content);
+  deliver({.events = {ModelAnswered{.asked = asked.seq,
+                                    .content = std::move(whole.content),
+                                    .shown = clean.redacted.empty() ? "" : std::move(clean.text),
+                                    .redacted = std::move(clean.redacted),
+                                    .stop_reason = std::move(whole.stop_reason),
+                                    .model = std::move(whole.model),
+                                    .usage = whole.usage,
+                                    .first_ms = whole.first_ms,
+                                    .took_ms = took_ms}},
+           .effect = asked.seq});
+}
+
+// Passes on what the model says while it says it, once it is known to hold nothing that must stay.
+Task<> Driver::speak(std::string& unsaid, linux::Event& more) {
+  std::string held;
+  for (;;) {
+    co_await more.wait(kNever);
+    more.reset();
+    std::string text = held + std::exchange(unsaid, {});
+    const auto clean = co_await world_.boundary.redact(text, true);
+    if (!clean) co_return;  // all of it comes with the answer, later
+    std::size_t end = clean->text.size() - std::min(clean->held, clean->text.size());
+    while (end > 0 && end < clean->text.size() && continues_character(clean->text[end])) --end;
+    held = text.substr(std::min(end, text.size()));
+    if (end > 0)
+      world_.audience.on_delta(lease_.session, std::string_view(clean->text).substr(0, end));
+  }
+}
+
+// Waits as long as it takes: without an answer nothing may leave.
+Task<Redaction> Driver::redact(std::string text) {
+  std::int64_t pause_ms = 50;
+  for (;;) {
+    auto clean = co_await world_.boundary.redact(text, false);
+    if (clean) co_return std::move(*clean);
+    LOG_WARN("cannot check what is about to be shown; trying again", {"session", lease_.session},
+             {"error", clean.error()});
+    co_await world_.loop.sleep_for(std::chrono::milliseconds(pause_ms));
+    pause_ms = std::min<std::int64_t>(2 * pause_ms, 5'000);
+  }
+}
+
+// Twice as long each time, and not the same for all sessions that failed together.
+std::int64_t Driver::pause_before_next_try(std::int64_t asked_for_ms, Seq asked) const {
+  const std::int64_t doubled =
+      std::min(kFirstPauseMs << std::min<std::int64_t>(state_.failures, 8), kLongestPauseMs);
+  const std::int64_t pause = std::max(doubled, std::min(asked_for_ms, 10 * kLongestPauseMs));
+  const auto spread = static_cast<std::int64_t>(std::hash<std::string>{}(call_id(asked)) %
+                                                static_cast<std::size_t>(pause / 4 + 1));
+  return pause + spread;
+}
+
+// ---- sandboxes
+
+// While the model still writes its call, the sandbox is made: most calls want the usual one.
+void Driver::prepare_sandbox(Seq asked, std::int64_t block, std::string_view tool) {
+  if (tool != kProvision || !is_allowed(state_.agent, tool)) return;
+  ProvisionOrder order = order_of(asked, block);
+  auto& prepared = prepared_[order.sandbox];
+  if (prepared) return;
+  prepared = std::make_unique<Prepared>(world_.loop);
+  preparing_.spawn(make_ready(std::move(order), *prepared));
+}
+
+Task<> Driver::make_ready(ProvisionOrder order, Prepared& prepared) {
+  prepared.report = co_await world_.hands.provision(std::move(order));
+  prepared.done.set();
+}
+
+Task<Result<ProvisionReport>> Driver::take_sandbox(const ProvisionOrder& order) {
+  if (const auto found = prepared_.find(order.sandbox); found != prepared_.end()) {
+    Prepared& prepared = *found->second;
+    prepared.is_used = true;
+    co_await prepared.done.wait(kNever);
+    if (*prepared.report) co_return *prepared.report;
+  }
+  co_return co_await world_.hands.provision(order);
+}
+
+// Those that no call of the answer wants.
+void Driver::drop_prepared() {
+  std::erase_if(prepared_, [this](const auto& prepared) {
+    if (!prepared.second->done.is_set()) return false;  // looked at again when it is there
+    const auto is_its_call = [&](const Call& call) {
+      return call.name == kProvision &&
+             order_of(state_.last_asked, call.block).sandbox == prepared.first;
+    };
+    if (std::ranges::any_of(state_.calls,
+                            [&](const Call& call) { return is_its_call(call) && !call.ended; }))
+      return false;
+    if (!prepared.second->is_used && !state_.sandboxes.contains(prepared.first))
+      chores_.drop_sandbox(prepared.first);
+    return true;
+  });
+}
+
+Task<> Driver::run_call(Seq seq) {
+  const Call call = *state_.find_call(seq);
+  Item item;
+  if (call.name == kProvision)
+    item = co_await provision(call);
+  else if (call.name == kExecute)
+    item = co_await execute(call);
+  else
+    item = co_await spawn_agent(call);
+  item.effect = seq;
+  for (Event& event : item.events) {
+    auto* ended = std::get_if<ToolEnded>(&event);
+    if (ended == nullptr) continue;
+    Redaction clean = co_await redact(ended->text);
+    if (clean.redacted.empty()) continue;
+    ended->shown = std::move(clean.text);
+    ended->redacted = std::move(clean.redacted);
+  }
+  deliver(std::move(item));
+}
+
+Task<Driver::Item> Driver::provision(const Call& call) {
+  const TimePoint begun = world_.loop.now();
+  Item item;
+  const auto arguments = read_provision(call.input);
+  if (!arguments) {
+    item.events.push_back(refused(call.seq, arguments.error()));
+    co_return item;
+  }
+  ProvisionOrder order = order_of(state_.last_asked, call.block);
+  if (!arguments->sandbox_template.empty() &&
+      arguments->sandbox_template != order.sandbox_template) {
+    order.sandbox += "-t";  // the one that was made beforehand is another
+    order.sandbox_template = arguments->sandbox_template;
+  }
+  const auto report = co_await take_sandbox(order);
+  if (!report) {
+    item.events.push_back(failed(call.seq, report.error()));
+    co_return item;
+  }
+  item.events.push_back(SandboxBound{.call = call.seq,
+                                     .sandbox = order.sandbox,
+                                     .sandbox_template = order.sandbox_template,
+                                     .kept = arguments->keep});
+  item.events.push_back(
+      ToolEnded{.call = call.seq,
+                .text = fmt::format("sandbox_id: {}\n{}", order.sandbox, report->contents),
+                .took_ms = milliseconds_since(world_.loop, begun)});
+  co_return item;
+}
+
+Task<Driver::Item> Driver::execute(const Call& call) {
+  using Undo = ExecuteOrder::Undo;
+  Item item;
+  const auto arguments = read_execute(call.input);
+  if (!arguments) {
+    item.events.push_back(refused(call.seq, arguments.error()));
+    co_return item;
+  }
+  const std::string sandbox = arguments->sandbox.empty() ? state_.last_sandbox : arguments->sandbox;
+  if (!state_.sandboxes.contains(sandbox)) {
+    item.events.push_back(refused(
+        call.seq,
+        make_error(ErrorCode::kInvalid, "execute",
+                   sandbox.empty() ? "There is no sandbox yet. Call sandbox_provision first."
+                                   : fmt::format("There is no sandbox {}. sandbox_provision gives "
+                                                 "you a new one.",
+                                                 sandbox))));
+    co_return item;
+  }
+  if (const auto effect = effects_.find(call.seq); effect != effects_.end())
+    effect->second->sandbox = sandbox;
+  auto report = co_await world_.hands.execute({.sandbox = sandbox,
+                                               .call = call_id(call.seq),
+                                               .command = arguments->command,
+                                               .input = arguments->input,
+                                               .timeout_seconds = arguments->timeout_seconds,
+                                               .undo = static_cast<Undo>(arguments->undo)});
+  if (!report) {
+    item.events.push_back(failed(call.seq, report.error()));
+    co_return item;
+  }
+  const std::int64_t took_ms = report->took_ms;
+  const bool was_cut = report->end == ExecuteReport::End::kInterrupted;
+  ToolText text = describe(std::move(*report));
+  ToolEnded ended{.call = call.seq,
+                  .outcome = was_cut ? ToolOutcome::kInterrupted : ToolOutcome::kDone,
+                  .is_error = text.is_error,
+                  .text = std::move(text.text),
+                  .took_ms = took_ms};
+  if (text.full) {
+    ended.full = text.full->digest;
+    ended.full_bytes = static_cast<std::int64_t>(text.full->bytes.size());
+    item.blobs.push_back(std::move(*text.full));
+  }
+  item.events.push_back(std::move(ended));
+  co_return item;
+}
+
+// ---- other agents
+
+namespace {
+
+std::int64_t share_of(std::int64_t budget, std::int64_t used, std::int64_t percent) {
+  if (budget == 0) return 0;
+  return std::max<std::int64_t>(1, (budget - used) * percent / 100);
+}
+
+}  // namespace
+
+Task<Driver::Item> Driver::spawn_agent(const Call& call) {
+  const TimePoint begun = world_.loop.now();
+  Item item;
+  const auto arguments = read_spawn(call.input);
+  if (!arguments) {
+    item.events.push_back(refused(call.seq, arguments.error()));
+    co_return item;
+  }
+  const std::int64_t percent =
+      arguments->budget_percent == 0 ? kSharePercent : arguments->budget_percent;
+  AgentSpec agent = state_.agent;
+  agent.depth += 1;
+  if (!arguments->system.empty()) agent.system = arguments->system;
+  agent.budget_nano = share_of(agent.budget_nano, state_.usage.cost_nano, percent);
+  agent.budget_tokens = share_of(agent.budget_tokens, state_.usage.all_tokens(), percent);
+  constexpr std::size_t kDigits = 26;
+  const std::string child = "ses_" + sha256_hex(call_id(call.seq)).substr(0, kDigits);
+  if (const auto effect = effects_.find(call.seq); effect != effects_.end())
+    effect->second->child = child;
+  const auto report = co_await world_.run_child({.session = child,
+                                                 .project = lease_.project,
+                                                 .parent = lease_.session,
+                                                 .parent_call = call.seq,
+                                                 .agent = std::move(agent),
+                                                 .task = arguments->task});
+  if (!report) {
+    item.events.push_back(failed(call.seq, report.error()));
+    co_return item;
+  }
+  const bool ended_well = report->ended == name_of(EndReason::kEndTurn);
+  item.events.push_back(ToolEnded{
+      .call = call.seq,
+      .is_error = !ended_well,
+      .text = ended_well ? report->text
+                         : fmt::format("{}\n[the agent stopped: {}]", report->text, report->ended),
+      .usage = report->usage,
+      .took_ms = milliseconds_since(world_.loop, begun)});
+  co_return item;
+}
+
+}  // namespace pons::session

@@ -1,0 +1,363 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <concepts>
+
+#include <nlohmann/json.hpp>
+
+#include "pons/base/json.h"
+#include "pons/session/event.h"
+
+namespace pons::session {
+
+namespace {
+
+template <class T>
+concept PartOfEvent = std::same_as<T, Usage> || std::same_as<T, AgentSpec>;
+
+// ---- one list of fields per event; `field` either writes or reads it
+
+template <class Field>
+void each_field(Field& field, Usage& usage) {
+  field("input", usage.input);
+  field("cache_read", usage.cache_read);
+  field("cache_write", usage.cache_write);
+  field("output", usage.output);
+  field("cost_nano", usage.cost_nano);
+}
+
+template <class Field>
+void each_field(Field& field, AgentSpec& agent) {
+  field("name", agent.name);
+  field("model", agent.model);
+  field("system", agent.system);
+  field("template", agent.sandbox_template);
+  field("environment", agent.environment);
+  field("tools", agent.tools);
+  field("answer_tokens", agent.answer_tokens);
+  field("context_tokens", agent.context_tokens);
+  field("calls_per_turn", agent.calls_per_turn);
+  field("budget_nano", agent.budget_nano);
+  field("budget_tokens", agent.budget_tokens);
+  field("depth", agent.depth);
+}
+
+template <class Field>
+void each_field(Field& field, Created& event) {
+  field("agent", event.agent);
+  field("parent", event.parent);
+  field("parent_call", event.parent_call);
+}
+
+template <class Field>
+void each_field(Field& field, UserMessage& event) {
+  field.json("content", event.content);
+  field("dedupe", event.dedupe);
+}
+
+template <class Field>
+void each_field(Field& field, UserAnswer& event) {
+  field("call", event.call);
+  field("text", event.text);
+}
+
+template <class Field>
+void each_field(Field&, Interrupted&) {}
+template <class Field>
+void each_field(Field&, TimerFired&) {}
+
+template <class Field>
+void each_field(Field& field, Resumed& event) {
+  field("epoch", event.epoch);
+}
+
+template <class Field>
+void each_field(Field& field, ModelAsked& event) {
+  field.word("purpose", event.purpose, std::array<std::string_view, 2>{"reply", "summary"});
+  field("attempt", event.attempt);
+  field("digest", event.digest);
+}
+
+template <class Field>
+void each_field(Field& field, ToolCalled& event) {
+  field("asked", event.asked);
+  field("block", event.block);
+  field("tool_use_id", event.tool_use_id);
+  field("name", event.name);
+  field.json("input", event.input);
+  field.json("shown", event.shown);
+}
+
+template <class Field>
+void each_field(Field& field, Said& event) {
+  field("text", event.text);
+  field("redacted", event.redacted);
+}
+
+template <class Field>
+void each_field(Field& field, SandboxReleased& event) {
+  field("sandbox", event.sandbox);
+}
+
+constexpr std::array<std::string_view, 8> kEndReasons = {
+    "end_turn",       "interrupted", "budget_reached",    "call_limit",
+    "answer_cut_off", "refusal",     "retries_exhausted", "model_failed"};
+constexpr std::array<std::string_view, 5> kTroubles = {"passing", "lasting", "budget", "too_long",
+                                                       "interrupted"};
+constexpr std::array<std::string_view, 3> kToolOutcomes = {"done", "refused", "interrupted"};
+
+template <class Field>
+void each_field(Field& field, TurnEnded& event) {
+  field.word("reason", event.reason, kEndReasons);
+  field("message", event.message);
+}
+
+template <class Field>
+void each_field(Field& field, ModelAnswered& event) {
+  field("asked", event.asked);
+  field.json("content", event.content);
+  field.json("shown", event.shown);
+  field("redacted", event.redacted);
+  field("stop_reason", event.stop_reason);
+  field("model", event.model);
+  field("usage", event.usage);
+  field("first_ms", event.first_ms);
+  field("took_ms", event.took_ms);
+}
+
+template <class Field>
+void each_field(Field& field, ContextSummarised& event) {
+  field("asked", event.asked);
+  field("summary", event.summary);
+  field("usage", event.usage);
+  field("took_ms", event.took_ms);
+}
+
+template <class Field>
+void each_field(Field& field, ModelFailed& event) {
+  field("asked", event.asked);
+  field.word("trouble", event.trouble, kTroubles);
+  field("message", event.message);
+  field("wait_ms", event.wait_ms);
+}
+
+template <class Field>
+void each_field(Field& field, SandboxBound& event) {
+  field("call", event.call);
+  field("sandbox", event.sandbox);
+  field("template", event.sandbox_template);
+  field("kept", event.kept);
+}
+
+template <class Field>
+void each_field(Field& field, ToolEnded& event) {
+  field("call", event.call);
+  field.word("outcome", event.outcome, kToolOutcomes);
+  field("is_error", event.is_error);
+  field("text", event.text);
+  field("shown", event.shown);
+  field("redacted", event.redacted);
+  field("full", event.full);
+  field("full_bytes", event.full_bytes);
+  field("usage", event.usage);
+  field("took_ms", event.took_ms);
+}
+
+template <class Field>
+void each_field(Field& field, Forked& event) {
+  field("from", event.from);
+  field("at", event.at);
+}
+
+constexpr std::array<std::string_view, std::variant_size_v<Event>> kTypes = {
+    "session.created", "user.message",   "user.answer",        "user.interrupt", "timer.fired",
+    "session.resumed", "model.asked",    "tool.called",        "agent.message",  "sandbox.released",
+    "turn.ended",      "model.answered", "context.summarised", "model.failed",   "sandbox.bound",
+    "tool.ended",      "session.forked"};
+
+// ---- writing
+
+struct Writer {
+  Json out = Json::object();
+
+  // Fields that hold nothing are left out: most are empty most of the time.
+  void operator()(const char* name, const std::string& text) {
+    if (!text.empty()) out[name] = text;
+  }
+  void operator()(const char* name, std::int64_t number) {
+    if (number != 0) out[name] = number;
+  }
+  void operator()(const char* name, bool flag) {
+    if (flag) out[name] = true;
+  }
+  void operator()(const char* name, const std::vector<std::string>& texts) {
+    if (!texts.empty()) out[name] = texts;
+  }
+  template <PartOfEvent Part>
+  void operator()(const char* name, Part& part) {
+    Writer inner;
+    each_field(inner, part);
+    if (!inner.out.empty()) out[name] = std::move(inner.out);
+  }
+  void json(const char* name, const std::string& text) {
+    if (text.empty()) return;
+    auto parsed = parse_json(text);
+    out[name] = parsed ? std::move(*parsed) : Json(text);
+  }
+  template <class Word, std::size_t N>
+  void word(const char* name, Word value, const std::array<std::string_view, N>& words) {
+    out[name] = words[static_cast<std::size_t>(value)];
+  }
+};
+
+// ---- reading: the first thing that is wrong stays
+
+struct Reader {
+  const Json& in;
+  std::string wrong;
+
+  const Json* find(const char* name) const {
+    const auto found = in.find(name);
+    return found == in.end() ? nullptr : &*found;
+  }
+  void refuse(const char* name) {
+    if (wrong.empty()) wrong = name;
+  }
+  void operator()(const char* name, std::string& text) {
+    if (const Json* value = find(name)) {
+      if (!value->is_string()) return refuse(name);
+      text = value->get<std::string>();
+    } else {
+      text.clear();
+    }
+  }
+  void operator()(const char* name, std::int64_t& number) {
+    number = 0;
+    if (const Json* value = find(name)) {
+      if (!value->is_number_integer()) return refuse(name);
+      number = value->get<std::int64_t>();
+    }
+  }
+  void operator()(const char* name, bool& flag) {
+    flag = false;
+    if (const Json* value = find(name)) {
+      if (!value->is_boolean()) return refuse(name);
+      flag = value->get<bool>();
+    }
+  }
+  void operator()(const char* name, std::vector<std::string>& texts) {
+    texts.clear();
+    const Json* value = find(name);
+    if (value == nullptr) return;
+    if (!value->is_array()) return refuse(name);
+    for (const Json& text : *value) {
+      if (!text.is_string()) return refuse(name);
+      texts.push_back(text.get<std::string>());
+    }
+  }
+  template <PartOfEvent Part>
+  void operator()(const char* name, Part& part) {
+    part = {};
+    const Json* value = find(name);
+    if (value == nullptr) return;
+    if (!value->is_object()) return refuse(name);
+    Reader inner{.in = *value, .wrong = {}};
+    each_field(inner, part);
+    if (!inner.wrong.empty()) refuse(name);
+  }
+  void json(const char* name, std::string& text) {
+    const Json* value = find(name);
+    text = value == nullptr ? std::string() : dump_json(*value);
+  }
+  template <class Word, std::size_t N>
+  void word(const char* name, Word& value, const std::array<std::string_view, N>& words) {
+    const Json* text = find(name);
+    if (text != nullptr && text->is_string())
+      for (std::size_t i = 0; i < N; ++i)
+        if (text->get_ref<const std::string&>() == words[i]) {
+          value = static_cast<Word>(i);
+          return;
+        }
+    refuse(name);
+  }
+};
+
+template <std::size_t I = 0>
+Result<Event> read_as(std::string_view type, const Json& json) {
+  if constexpr (I == std::variant_size_v<Event>) {
+    return make_error(ErrorCode::kIo, "read event", fmt::format("unknown type \"{}\"", type));
+  } else {
+    if (type != kTypes[I]) return read_as<I + 1>(type, json);
+    std::variant_alternative_t<I, Event> event;
+    Reader reader{.in = json, .wrong = {}};
+    each_field(reader, event);
+    if (!reader.wrong.empty())
+      return make_error(ErrorCode::kIo, "read event",
+                        fmt::format("{}: \"{}\" is not what it should be", type, reader.wrong));
+    return Event(std::move(event));
+  }
+}
+
+Json to_json(Event event) {
+  Writer writer;
+  std::visit([&](auto& alternative) { each_field(writer, alternative); }, event);
+  return std::move(writer.out);
+}
+
+// What others may see takes the place of the original.
+void show_less(Json& json, const char* original) {
+  if (const auto shown = json.find("shown"); shown != json.end()) {
+    json[original] = *shown;
+    json.erase("shown");
+  }
+}
+
+}  // namespace
+
+Usage& Usage::operator+=(const Usage& other) {
+  input += other.input;
+  cache_read += other.cache_read;
+  cache_write += other.cache_write;
+  output += other.output;
+  cost_nano += other.cost_nano;
+  return *this;
+}
+
+std::string_view name_of(EndReason reason) {
+  return kEndReasons[static_cast<std::size_t>(reason)];
+}
+std::string_view name_of(Trouble trouble) {
+  return kTroubles[static_cast<std::size_t>(trouble)];
+}
+std::string_view name_of(ToolOutcome outcome) {
+  return kToolOutcomes[static_cast<std::size_t>(outcome)];
+}
+
+std::string_view type_of(const Event& event) {
+  return kTypes[event.index()];
+}
+
+std::string write_body(const Event& event) {
+  return dump_json(to_json(event));
+}
+
+Result<Event> read_event(std::string_view type, std::string_view body) {
+  constexpr JsonLimits kLimits{.depth = 128, .bytes = std::size_t{64} << 20};
+  const auto json = parse_json(body, kLimits);
+  if (!json || !json->is_object())
+    return make_error(ErrorCode::kIo, "read event", "its body is no JSON object");
+  return read_as(type, *json);
+}
+
+std::string write_public(const StoredEvent& stored) {
+  Json json = {{"seq", stored.seq}, {"at_unix_ms", stored.at_ms}, {"type", type_of(stored.event)}};
+  Json fields = to_json(stored.event);
+  show_less(fields, std::holds_alternative<ModelAnswered>(stored.event) ? "content"
+                    : std::holds_alternative<ToolCalled>(stored.event)  ? "input"
+                                                                        : "text");
+  fields.erase("digest");
+  json.update(fields);
+  return dump_json(json);
+}
+
+}  // namespace pons::session

@@ -1,0 +1,256 @@
+#include "pons/session/fold.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "pons/base/json.h"
+#include "pons/session/conversation.h"
+#include "pons/session/tools.h"
+
+namespace pons::session {
+
+namespace {
+
+bool is_waited_for(const State& state, Seq asked, Purpose purpose) {
+  return state.asked && state.asked->seq == asked && state.asked->purpose == purpose;
+}
+
+std::string text_at(const Json& block, const char* key) {
+  const auto found = block.find(key);
+  return found != block.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Text of all text blocks.
+std::string text_of(const Json& blocks) {
+  std::string text;
+  for (const Json& block : blocks) {
+    if (!block.is_object() || text_at(block, "type") != "text") continue;
+    if (!text.empty()) text += "\n\n";
+    text += text_at(block, "text");
+  }
+  return text;
+}
+
+Json blocks_of(std::string_view content) {
+  auto parsed = parse_json(content);
+  return parsed && parsed->is_array() ? std::move(*parsed) : Json::array();
+}
+
+std::string shown_input_of(const Json& shown, std::size_t block) {
+  if (block >= shown.size() || !shown[block].is_object()) return {};
+  const auto input = shown[block].find("input");
+  return input == shown[block].end() ? std::string() : dump_json(*input);
+}
+
+void take_calls(State& state, const Json& blocks, const Json& shown) {
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const Json& block = blocks[i];
+    if (!block.is_object() || text_at(block, "type") != "tool_use") continue;
+    const auto input = block.find("input");
+    state.calls.push_back({.block = static_cast<std::int64_t>(i),
+                           .tool_use_id = text_at(block, "id"),
+                           .name = text_at(block, "name"),
+                           .input = input == block.end() ? "{}" : dump_json(*input),
+                           .shown_input = shown_input_of(shown, i)});
+  }
+}
+
+void forget_trouble(State& state) {
+  state.failures = 0;
+  state.trouble.reset();
+  state.trouble_message.clear();
+  state.wake_at_ms.reset();
+}
+
+struct Folding {
+  State& state;
+  const StoredEvent& stored;
+
+  void operator()(const Created& event) const {
+    state.agent = event.agent;
+    state.parent = event.parent;
+    state.parent_call = event.parent_call;
+  }
+
+  void operator()(const UserMessage& event) const {
+    if (!event.dedupe.empty() && !state.dedupe.emplace(event.dedupe, stored.seq).second) return;
+    state.unread.push_back(event);
+    if (state.turn_open) return;
+    state.turn_open = true;
+    state.ended.reset();
+    state.turn += 1;
+    state.asked_this_turn = 0;
+    forget_trouble(state);
+  }
+
+  void operator()(const UserAnswer& event) const {
+    Call* call = open_call(event.call);
+    if (call == nullptr || call->name != kAskHuman) return;
+    call->ended = true;
+    call->result = event.text;
+  }
+
+  void operator()(const Interrupted&) const {
+    if (state.turn_open) state.interrupted = true;
+  }
+
+  void operator()(const TimerFired&) const { state.wake_at_ms.reset(); }
+  void operator()(const Resumed&) const {}
+
+  void operator()(const ModelAsked& event) const {
+    if (state.asked) return;
+    if (std::string content = next_user_content(state, event.purpose); !content.empty())
+      state.messages.push_back({Message::Role::kUser, std::move(content)});
+    if (event.purpose == Purpose::kReply) state.unread.clear();
+    state.calls.clear();
+    state.last_stop.clear();
+    state.trouble.reset();
+    state.wake_at_ms.reset();
+    state.asked_this_turn += 1;
+    state.asked = Asked{.seq = stored.seq, .purpose = event.purpose};
+    state.last_purpose = event.purpose;
+    state.last_asked = stored.seq;
+  }
+
+  void operator()(const ModelAnswered& event) const {
+    if (!is_waited_for(state, event.asked, Purpose::kReply)) return;
+    state.asked.reset();
+    forget_trouble(state);
+    const Json blocks = blocks_of(event.content);
+    if (!blocks.empty()) state.messages.push_back({Message::Role::kAssistant, dump_json(blocks)});
+    const Json shown = event.shown.empty() ? Json::array() : blocks_of(event.shown);
+    take_calls(state, blocks, shown);
+    state.last_stop = event.stop_reason.empty() ? "end_turn" : event.stop_reason;
+    state.said = text_of(event.shown.empty() ? blocks : shown);
+    state.said_redacted = event.redacted;
+    state.usage += event.usage;
+    state.context_used = event.usage.all_tokens();
+  }
+
+  void operator()(const ContextSummarised& event) const {
+    if (!is_waited_for(state, event.asked, Purpose::kSummary)) return;
+    state.asked.reset();
+    forget_trouble(state);
+    state.messages = {summary_message(event.summary)};
+    state.usage += event.usage;
+    state.context_used = 0;
+    state.too_long = false;
+  }
+
+  void operator()(const ModelFailed& event) const {
+    if (!state.asked || state.asked->seq != event.asked) return;
+    state.asked.reset();
+    if (event.trouble == Trouble::kInterrupted) return;
+    state.failures += 1;
+    state.trouble = event.trouble;
+    state.trouble_message = event.message;
+    if (event.trouble == Trouble::kPassing) state.wake_at_ms = stored.at_ms + event.wait_ms;
+    if (event.trouble == Trouble::kTooLong) state.too_long = true;
+  }
+
+  void operator()(const ToolCalled& event) const {
+    for (Call& call : state.calls)
+      if (call.seq == 0 && call.block == event.block) {
+        call.seq = stored.seq;
+        return;
+      }
+  }
+
+  void operator()(const ToolEnded& event) const {
+    Call* call = open_call(event.call);
+    if (call == nullptr) return;
+    call->ended = true;
+    call->is_error = event.is_error;
+    call->result = event.text;
+    state.usage += event.usage;
+  }
+
+  void operator()(const SandboxBound& event) const {
+    state.sandboxes[event.sandbox] = {
+        .sandbox_template = event.sandbox_template, .call = event.call, .kept = event.kept};
+    state.last_sandbox = event.sandbox;
+  }
+
+  void operator()(const SandboxReleased& event) const { state.sandboxes.erase(event.sandbox); }
+
+  void operator()(const Said&) const {
+    state.said.clear();
+    state.said_redacted.clear();
+  }
+
+  void operator()(const Forked&) const {
+    for (Call& call : state.calls)
+      if (!call.ended) {
+        call.ended = call.is_error = true;
+        call.result = "interrupted: it was under way when this conversation was copied";
+      }
+    state.sandboxes.clear();
+    state.last_sandbox.clear();
+    state.said.clear();
+    (*this)(TurnEnded{.reason = EndReason::kInterrupted});
+  }
+
+  void operator()(const TurnEnded& event) const {
+    state.turn_open = false;
+    state.interrupted = false;
+    state.asked.reset();
+    state.last_stop.clear();
+    state.ended = event.reason;
+    forget_trouble(state);
+  }
+
+ private:
+  Call* open_call(Seq seq) const {
+    const auto found = std::ranges::find_if(
+        state.calls, [seq](const Call& call) { return call.is_open() && call.seq == seq; });
+    return found == state.calls.end() ? nullptr : &*found;
+  }
+};
+
+}  // namespace
+
+void fold(State& state, const StoredEvent& stored) {
+  state.head = stored.seq;
+  std::visit(Folding{state, stored}, stored.event);
+}
+
+State fold(State state, const std::vector<StoredEvent>& events) {
+  for (const StoredEvent& event : events) fold(state, event);
+  return state;
+}
+
+const Call* State::find_call(Seq seq) const {
+  const auto found =
+      std::ranges::find_if(calls, [seq](const Call& call) { return call.seq == seq && seq != 0; });
+  return found == calls.end() ? nullptr : &*found;
+}
+
+Status status_of(const State& state) {
+  if (!state.turn_open) return Status::kIdle;
+  if (state.wake_at_ms) return Status::kRescheduled;
+  if (state.asked) return Status::kRunning;
+  bool asks = false;
+  for (const Call& call : state.calls) {
+    if (!call.is_open()) continue;
+    if (call.name != kAskHuman) return Status::kRunning;
+    asks = true;
+  }
+  return asks ? Status::kWaitsForPerson : Status::kRunning;
+}
+
+std::string_view name_of(Status status) {
+  switch (status) {
+    case Status::kIdle:
+      return "idle";
+    case Status::kRunning:
+      return "running";
+    case Status::kWaitsForPerson:
+      return "waits_for_person";
+    case Status::kRescheduled:
+      return "rescheduled";
+  }
+  return "";
+}
+
+}  // namespace pons::session

@@ -1,0 +1,229 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "pons/base/result.h"
+
+// A session is a log of these. Each is stored before anything is done because of it; what a session
+// is at any moment is what its events add up to (fold.h).
+
+namespace pons::session {
+
+// Of an event in its session; the first is 1.
+using Seq = std::int64_t;
+
+// What a session works with from its first event to its last.
+struct AgentSpec {
+  std::string name = "default";
+  std::string model;
+  std::string system;  // in front of what Pons itself tells the model
+  std::string sandbox_template = "host";
+  std::string environment;             // network of its sandboxes; empty: none
+  std::vector<std::string> tools;      // names; empty: all of them
+  std::int64_t answer_tokens = 8'192;  // of one answer of the model
+  std::int64_t context_tokens = 200'000;
+  std::int64_t calls_per_turn = 100;  // of the model, until a person says something again
+  std::int64_t budget_nano = 0;       // money for the whole session; 0: no limit of its own
+  std::int64_t budget_tokens = 0;
+  std::int64_t depth = 0;  // 0: a person's; 1: an agent's of that; …
+  bool operator==(const AgentSpec&) const = default;
+};
+
+struct Usage {
+  std::int64_t input = 0;  // read anew
+  std::int64_t cache_read = 0;
+  std::int64_t cache_write = 0;
+  std::int64_t output = 0;
+  std::int64_t cost_nano = 0;
+  std::int64_t all_tokens() const { return input + cache_read + cache_write + output; }
+  Usage& operator+=(const Usage& other);
+  bool operator==(const Usage&) const = default;
+};
+
+// ---- what comes from outside
+
+struct Created {
+  AgentSpec agent;
+  std::string parent;  // the session that wanted this one; empty: none
+  Seq parent_call = 0;
+  bool operator==(const Created&) const = default;
+};
+
+struct UserMessage {
+  std::string content;  // JSON: a list of content blocks, as in the Messages protocol
+  std::string dedupe;   // a second one with the same is not a second one; empty: never
+  bool operator==(const UserMessage&) const = default;
+};
+
+// To what ask_human asked.
+struct UserAnswer {
+  Seq call = 0;
+  std::string text;
+  bool operator==(const UserAnswer&) const = default;
+};
+
+struct Interrupted {
+  bool operator==(const Interrupted&) const = default;
+};
+
+// A wait of the session's own is over.
+struct TimerFired {
+  bool operator==(const TimerFired&) const = default;
+};
+
+// The session goes on, in a process that has read its log: what was under way is begun again.
+struct Resumed {
+  std::int64_t epoch = 0;
+  bool operator==(const Resumed&) const = default;
+};
+
+// Up to here the log is a copy of another session's. What was under way there is not, here.
+struct Forked {
+  std::string from;
+  Seq at = 0;
+  bool operator==(const Forked&) const = default;
+};
+
+// ---- what the session decides, written before it is done
+
+enum class Purpose : std::uint8_t { kReply, kSummary };
+
+struct ModelAsked {
+  Purpose purpose = Purpose::kReply;
+  std::int64_t attempt = 1;
+  std::string digest;  // SHA-256 of what is sent
+  bool operator==(const ModelAsked&) const = default;
+};
+
+// Its own number in the log is the call's id in this session.
+struct ToolCalled {
+  Seq asked = 0;
+  std::int64_t block = 0;  // of the answer
+  std::string tool_use_id;
+  std::string name;
+  std::string input;  // JSON
+  std::string shown;  // what others may see of it when that is less; empty: all of it
+  bool operator==(const ToolCalled&) const = default;
+};
+
+// To the world outside: what the model said, without what must not leave.
+struct Said {
+  std::string text;
+  std::vector<std::string> redacted;  // names of the credentials that stood in it
+  bool operator==(const Said&) const = default;
+};
+
+struct SandboxReleased {
+  std::string sandbox;
+  bool operator==(const SandboxReleased&) const = default;
+};
+
+enum class EndReason : std::uint8_t {
+  kEndTurn,
+  kInterrupted,
+  kBudgetReached,
+  kCallLimit,
+  kAnswerCutOff,
+  kRefusal,
+  kRetriesExhausted,
+  kModelFailed,
+};
+std::string_view name_of(EndReason reason);
+
+struct TurnEnded {
+  EndReason reason = EndReason::kEndTurn;
+  std::string message;  // for people; may be empty
+  bool operator==(const TurnEnded&) const = default;
+};
+
+// ---- what came of it
+
+struct ModelAnswered {
+  Seq asked = 0;
+  std::string content;  // JSON: the blocks, as they came
+  std::string shown;    // the same for others when they may see less; empty: the same
+  std::vector<std::string> redacted;
+  std::string stop_reason;  // of the Messages protocol
+  std::string model;        // that answered
+  Usage usage;
+  std::int64_t first_ms = 0;  // until the first piece
+  std::int64_t took_ms = 0;
+  bool operator==(const ModelAnswered&) const = default;
+};
+
+// What was said so far, in short; from now on it stands for all of it. The log keeps the rest.
+struct ContextSummarised {
+  Seq asked = 0;
+  std::string summary;
+  Usage usage;
+  std::int64_t took_ms = 0;
+  bool operator==(const ContextSummarised&) const = default;
+};
+
+enum class Trouble : std::uint8_t { kPassing, kLasting, kBudget, kTooLong, kInterrupted };
+std::string_view name_of(Trouble trouble);
+
+struct ModelFailed {
+  Seq asked = 0;
+  Trouble trouble = Trouble::kPassing;
+  std::string message;
+  std::int64_t wait_ms = 0;  // before the next try
+  bool operator==(const ModelFailed&) const = default;
+};
+
+enum class ToolOutcome : std::uint8_t {
+  kDone,         // whatever it came to
+  kRefused,      // the arguments are wrong: nothing was done
+  kInterrupted,  // it may have happened, wholly or in part
+};
+std::string_view name_of(ToolOutcome outcome);
+
+struct SandboxBound {
+  Seq call = 0;
+  std::string sandbox;
+  std::string sandbox_template;
+  bool kept = false;  // lives on when the turn ends
+  bool operator==(const SandboxBound&) const = default;
+};
+
+struct ToolEnded {
+  Seq call = 0;
+  ToolOutcome outcome = ToolOutcome::kDone;
+  bool is_error = false;
+  std::string text;   // for the model
+  std::string shown;  // for others when they may see less; empty: the same
+  std::vector<std::string> redacted;
+  std::string full;             // SHA-256 of all of it, when `text` is only a part
+  std::int64_t full_bytes = 0;  // of all of it
+  Usage usage = {};             // of an agent that did it
+  std::int64_t took_ms = 0;
+  bool operator==(const ToolEnded&) const = default;
+};
+
+using Event = std::variant<Created, UserMessage, UserAnswer, Interrupted, TimerFired, Resumed,
+                           ModelAsked, ToolCalled, Said, SandboxReleased, TurnEnded, ModelAnswered,
+                           ContextSummarised, ModelFailed, SandboxBound, ToolEnded, Forked>;
+
+// "user.message", "tool.ended" …
+std::string_view type_of(const Event& event);
+
+struct StoredEvent {
+  Seq seq = 0;
+  std::int64_t at_ms = 0;
+  Event event;
+  bool operator==(const StoredEvent&) const = default;
+};
+
+// As it lies in the store: the type beside a JSON object.
+std::string write_body(const Event& event);
+// What another program of ours wrote; kIo when it is none of our events.
+Result<Event> read_event(std::string_view type, std::string_view body);
+
+// For whoever follows the session: {"seq", "at_unix_ms", "type", …} without what is not for them.
+std::string write_public(const StoredEvent& stored);
+
+}  // namespace pons::session

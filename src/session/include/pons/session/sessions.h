@@ -1,0 +1,94 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pons/session/state.h"
+#include "pons/session/world.h"
+
+namespace pons::session {
+
+class Chores;
+class Driver;
+
+struct NewSession {
+  std::string id = {};  // empty: one is made. One that is there already is the answer
+  std::string project;
+  AgentSpec agent;
+  std::string title = {};
+  std::string parent = {};
+  Seq parent_call = 0;
+  std::optional<UserMessage> message = std::nullopt;  // which starts it at once
+};
+
+// What a follower gets next.
+struct News {
+  std::vector<StoredEvent> events;  // in their order, without a gap
+  std::string deltas;               // of an answer that is still being given
+};
+
+// Somebody who follows one session, from wherever they are in it.
+class Follower {
+ public:
+  virtual ~Follower() = default;
+  // Waits for something new; nothing when the deadline passes first.
+  virtual Task<Result<News>> next(TimePoint deadline) = 0;
+};
+
+// All sessions of this process. Those that rest are in the log and nowhere else.
+class Sessions final : private Audience {
+ public:
+  Sessions(linux::Loop& loop, const Clock& clock, Log& log, Model& model, Hands& hands,
+           Boundary& boundary);
+  ~Sessions();
+
+  Task<Result<Summary>> create(NewSession wish);
+  // Stored when answered. kInvalid says what is wrong with it.
+  Task<Result<Seq>> add(std::string session, Event input);
+  // A new session that begins with the other's log up to `at`; 0: all of it.
+  Task<Result<Summary>> fork(std::string session, Seq at, std::string project);
+  Task<Result<void>> archive(std::string session);
+
+  struct From {
+    Seq after = 0;
+    bool with_deltas = true;
+  };
+  // Must be gone before this is.
+  std::unique_ptr<Follower> follow(std::string session, From from);
+
+  // Takes up what was left by a process that died, says that this one lives, and forgets sessions
+  // that rest. Runs as long as the process.
+  Task<> keep_going();
+
+  std::size_t loaded() const { return loaded_.size(); }
+  Log& log() { return world_.log; }
+
+ private:
+  friend class FeedFollower;
+  struct Loaded;
+  struct Feed;
+
+  Task<Result<Loaded*>> load(const std::string& session);
+  Loaded& start(Lease lease, State state, Summary summary);
+  void forget_resting();
+  Task<> adopt(std::string session);
+  Task<Result<ChildReport>> run_child(ChildOrder order);
+  Task<> interrupt(std::string session);
+
+  void on_events(const std::string& session, const std::vector<StoredEvent>& events) override;
+  void on_delta(const std::string& session, std::string_view text) override;
+  bool wants_deltas(const std::string& session) const override;
+
+  World world_;
+  std::map<std::string, std::unique_ptr<Feed>> feeds_;  // of sessions that somebody follows
+  std::unique_ptr<Chores> chores_;
+  std::map<std::string, std::unique_ptr<Loaded>> loaded_;
+  std::map<std::string, std::shared_ptr<linux::Event>> loading_;
+  linux::TaskGroup tasks_;
+};
+
+}  // namespace pons::session

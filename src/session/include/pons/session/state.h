@@ -1,0 +1,96 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pons/session/event.h"
+
+namespace pons::session {
+
+// One message of the conversation as the model sees it.
+struct Message {
+  enum class Role : std::uint8_t { kUser, kAssistant } role = Role::kUser;
+  std::string content;  // JSON: a list of blocks
+  bool operator==(const Message&) const = default;
+};
+
+// A tool that the last answer asks for.
+struct Call {
+  std::int64_t block = 0;
+  std::string tool_use_id;
+  std::string name;
+  std::string input;
+  std::string shown_input;
+  Seq seq = 0;  // of its ToolCalled; 0: not begun
+  bool ended = false;
+  bool is_error = false;
+  std::string result;
+  bool is_open() const { return seq != 0 && !ended; }
+  bool operator==(const Call&) const = default;
+};
+
+struct Sandbox {
+  std::string sandbox_template;
+  Seq call = 0;  // that brought it
+  bool kept = false;
+  bool operator==(const Sandbox&) const = default;
+};
+
+struct Asked {
+  Seq seq = 0;
+  Purpose purpose = Purpose::kReply;
+  bool operator==(const Asked&) const = default;
+};
+
+// What a session's events add up to. Holds what the next decision needs, not what happened.
+struct State {
+  Seq head = 0;  // of the last event; 0: there is no session
+  AgentSpec agent;
+  std::string parent;
+  Seq parent_call = 0;
+
+  std::vector<Message> messages;
+  std::vector<UserMessage> unread;    // since the model was asked last
+  std::map<std::string, Seq> dedupe;  // messages that must not come twice
+
+  bool turn_open = false;
+  bool interrupted = false;
+  std::int64_t turn = 0;
+  std::int64_t asked_this_turn = 0;
+  std::optional<Asked> asked;              // and no answer yet
+  Purpose last_purpose = Purpose::kReply;  // of the question before, answered or not
+  Seq last_asked = 0;
+  std::vector<Call> calls;  // of the last answer, in its order
+  std::string last_stop;    // of the last answer; empty: it has been dealt with
+  std::string said;         // by it, to be told to the outside
+  std::vector<std::string> said_redacted;
+
+  std::int64_t failures = 0;  // of the model, in a row
+  std::optional<Trouble> trouble;
+  std::string trouble_message;
+  std::optional<std::int64_t> wake_at_ms;  // the next try is not before
+
+  std::map<std::string, Sandbox> sandboxes;  // by id
+  std::string last_sandbox;                  // bound last; may be gone
+
+  Usage usage;
+  std::int64_t context_used = 0;   // tokens that the conversation had when it was last sent
+  bool too_long = false;           // the model said so
+  std::optional<EndReason> ended;  // how the last turn did
+
+  const Call* find_call(Seq seq) const;
+  bool operator==(const State&) const = default;
+};
+
+// For lists and for people.
+enum class Status : std::uint8_t { kIdle, kRunning, kWaitsForPerson, kRescheduled };
+std::string_view name_of(Status status);
+Status status_of(const State& state);
+// It waits for nobody but people: no process has to have it.
+constexpr bool is_at_rest(Status status) {
+  return status == Status::kIdle || status == Status::kWaitsForPerson;
+}
+
+}  // namespace pons::session

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "pons/session/event.h"
+#include "pons/session/log.h"
+#include "pons/session/world.h"
+
+namespace pons::session {
+
+// What the model reads of a command's output at most; all of it is kept beside.
+inline constexpr std::size_t kResultBytesMax = 24 * 1024;
+
+// A tool's result as the model reads it, and what is kept beside it.
+struct ToolText {
+  std::string text;
+  bool is_error = false;
+  std::optional<Blob> full = std::nullopt;
+};
+
+// The output, and a last line that says how it ended.
+ToolText describe(ExecuteReport report);
+
+// The beginning and the end of it, and how much is missing in between. Never cuts a character.
+std::string shorten(std::string_view text, std::size_t bytes_max);
+
+}  // namespace pons::session

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pons/base/result.h"
+#include "pons/session/event.h"
+
+// The four tools of an agent: what the model is told of them, and how its arguments are read.
+
+namespace pons::session {
+
+inline constexpr std::string_view kProvision = "sandbox_provision";
+inline constexpr std::string_view kExecute = "sandbox_execute";
+inline constexpr std::string_view kAskHuman = "ask_human";
+inline constexpr std::string_view kSpawnAgent = "spawn_agent";
+
+// Agents of agents of agents make no more of them.
+inline constexpr std::int64_t kDepthMax = 2;
+
+bool is_allowed(const AgentSpec& agent, std::string_view tool);
+// A JSON list for the model.
+std::string write_tools(const AgentSpec& agent);
+
+struct ProvisionArguments {
+  std::string task_description;
+  std::string sandbox_template;  // empty: the agent's
+  bool keep = false;
+};
+struct ExecuteArguments {
+  std::string command;
+  std::string sandbox;  // empty: the one that was provisioned last
+  std::string input;
+  std::int64_t timeout_seconds = 0;  // 0: the default
+  enum class Undo : std::uint8_t { kNever, kOnFailure, kAlways } undo = Undo::kNever;
+};
+struct SpawnArguments {
+  std::string task;
+  std::string system;
+  std::int64_t budget_percent = 0;  // of what the parent has left; 0: the default
+};
+
+// An error is a sentence for the model.
+Result<ProvisionArguments> read_provision(std::string_view input);
+Result<ExecuteArguments> read_execute(std::string_view input);
+Result<std::string> read_question(std::string_view input);
+Result<SpawnArguments> read_spawn(std::string_view input);
+
+// True when the call takes whatever sandbox is provisioned before it.
+bool takes_last_sandbox(std::string_view tool, std::string_view input);
+
+}  // namespace pons::session

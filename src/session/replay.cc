@@ -1,0 +1,55 @@
+#include "pons/session/replay.h"
+
+#include <fmt/format.h>
+
+#include "pons/session/decide.h"
+#include "pons/session/fold.h"
+
+namespace pons::session {
+
+namespace {
+
+std::string text_of(const Event& event) {
+  return fmt::format("{} {}", type_of(event), write_body(event));
+}
+
+// What only a decision writes. A call also ends, and a question also fails, by itself.
+bool is_decision(const Event& event) {
+  return std::holds_alternative<ModelAsked>(event) || std::holds_alternative<ToolCalled>(event) ||
+         std::holds_alternative<Said>(event) || std::holds_alternative<SandboxReleased>(event) ||
+         std::holds_alternative<TurnEnded>(event);
+}
+
+}  // namespace
+
+std::vector<Divergence> replay(const std::vector<StoredEvent>& events, std::size_t max) {
+  std::vector<Divergence> found;
+  State state;
+  std::vector<StoredEvent> due;  // decisions that must come next, in this order
+  std::size_t next_due = 0;
+  for (std::size_t i = 0; i < events.size() && found.size() < max; ++i) {
+    const StoredEvent& stored = events[i];
+    if (next_due < due.size()) {
+      if (due[next_due].event == stored.event) {
+        ++next_due;
+      } else if (!std::holds_alternative<Forked>(stored.event)) {
+        found.push_back({stored.seq, text_of(due[next_due].event), text_of(stored.event)});
+        next_due = due.size();
+      }
+    } else if (is_decision(stored.event)) {
+      found.push_back({stored.seq, "", text_of(stored.event)});
+    }
+    fold(state, stored);
+    // A binding and the end of its call are one item: nothing is decided in between.
+    if (next_due < due.size() || std::holds_alternative<SandboxBound>(stored.event)) continue;
+    due.clear();
+    next_due = 0;
+    State ahead = state;
+    settle(ahead, stored.at_ms, due);
+  }
+  if (next_due < due.size() && found.size() < max)
+    found.push_back({state.head + 1, text_of(due[next_due].event), ""});
+  return found;
+}
+
+}  // namespace pons::session

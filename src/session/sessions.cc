@@ -1,0 +1,239 @@
+#include "pons/session/sessions.h"
+
+#include <algorithm>
+
+#include "driver.h"
+#include "feed.h"
+#include "pons/base/id.h"
+#include "pons/base/log.h"
+
+namespace pons::session {
+
+namespace {
+
+struct SessionTag {
+  static constexpr std::string_view kPrefix = "ses";
+};
+
+constexpr Duration kBetweenLooks = std::chrono::seconds(5);
+constexpr std::int64_t kReadAtOnce = 500;
+constexpr Seq kEventsMax = 1'000'000;
+
+Summary summary_of(const NewSession& wish, const State& state, std::int64_t now_ms) {
+  return {.id = wish.id,
+          .project = wish.project,
+          .agent = wish.agent.name,
+          .parent = wish.parent,
+          .title = wish.title,
+          .status = status_of(state),
+          .ended = state.ended ? std::string(name_of(*state.ended)) : std::string(),
+          .head = state.head,
+          .created_ms = now_ms,
+          .updated_ms = now_ms,
+          .usage = state.usage};
+}
+
+// The whole log.
+Task<Result<std::vector<StoredEvent>>> read_all(Log& log, std::string session) {
+  std::vector<StoredEvent> all;
+  for (;;) {
+    CO_TRY(auto page, co_await log.read(session, all.empty() ? 0 : all.back().seq, kReadAtOnce));
+    const bool is_last = page.size() < static_cast<std::size_t>(kReadAtOnce);
+    std::ranges::move(page, std::back_inserter(all));
+    if (is_last) break;
+    if (all.back().seq > kEventsMax)
+      co_return make_error(ErrorCode::kLimit, "read session", "the session has too many events");
+  }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].seq != static_cast<Seq>(i) + 1)
+      co_return make_error(ErrorCode::kIo, "read session",
+                           "its log has a gap: restore the store from a backup");
+  co_return all;
+}
+
+}  // namespace
+
+struct Sessions::Loaded {
+  Loaded(World& world, Chores& chores, Lease lease, State state, Summary summary)
+      : driver(world, chores, std::move(lease), std::move(state), std::move(summary)),
+        group(world.loop) {}
+  Driver driver;
+  linux::TaskGroup group;  // last: what runs in it uses the driver
+};
+
+Sessions::Sessions(linux::Loop& loop, const Clock& clock, Log& log, Model& model, Hands& hands,
+                   Boundary& boundary)
+    : world_{.loop = loop,
+             .clock = clock,
+             .log = log,
+             .model = model,
+             .hands = hands,
+             .boundary = boundary,
+             .audience = *this,
+             .run_child = [this](ChildOrder order) { return run_child(std::move(order)); },
+             .stop_child = [this](std::string id) { tasks_.spawn(interrupt(std::move(id))); }},
+      chores_(std::make_unique<Chores>(world_)),
+      tasks_(loop) {}
+
+Sessions::~Sessions() {
+  tasks_.cancel_all();
+  loaded_.clear();
+}
+
+Sessions::Loaded& Sessions::start(Lease lease, State state, Summary summary) {
+  const std::string id = lease.session;
+  auto& place = loaded_[id];
+  place = std::make_unique<Loaded>(world_, *chores_, std::move(lease), std::move(state),
+                                   std::move(summary));
+  place->group.spawn(place->driver.run());
+  return *place;
+}
+
+Task<Result<Summary>> Sessions::create(NewSession wish) {
+  if (wish.id.empty()) wish.id = Id<SessionTag>::generate().text();
+  const std::int64_t now_ms = world_.now_ms();
+  State state;
+  std::vector<StoredEvent> events;
+  const auto add_event = [&](Event event) {
+    events.push_back({.seq = state.head + 1, .at_ms = now_ms, .event = std::move(event)});
+    session::fold(state, events.back());
+  };
+  add_event(Created{.agent = wish.agent, .parent = wish.parent, .parent_call = wish.parent_call});
+  if (wish.message) add_event(*wish.message);
+  settle(state, now_ms, events);
+  Summary summary = summary_of(wish, state, now_ms);
+  auto lease = co_await world_.log.create(summary, events);
+  if (!lease && lease.error().code == ErrorCode::kConflict) {
+    const auto found = co_await world_.log.find(wish.id);
+    if (found && found->project == wish.project && found->parent == wish.parent) co_return *found;
+    co_return make_error(ErrorCode::kConflict, "create session",
+                         found ? "the id is taken" : "there is no such project");
+  }
+  if (!lease) co_return lease.error();
+  on_events(wish.id, events);
+  if (state.turn_open) start(std::move(*lease), std::move(state), summary);
+  co_return summary;
+}
+
+// Several who ask at the same time wait for one.
+Task<Result<Sessions::Loaded*>> Sessions::load(const std::string& session) {
+  for (;;) {
+    if (const auto found = loaded_.find(session);
+        found != loaded_.end() && !found->second->driver.is_over())
+      co_return found->second.get();
+    const auto under_way = loading_.find(session);
+    if (under_way == loading_.end()) break;
+    const auto done = under_way->second;
+    co_await done->wait(kNever);
+  }
+  struct Loading {
+    Sessions& all;
+    std::string session;
+    std::shared_ptr<linux::Event> done;
+    ~Loading() {
+      all.loading_.erase(session);
+      done->set();
+    }
+  } const loading{*this, session, loading_[session] = std::make_shared<linux::Event>(world_.loop)};
+  CO_TRY(auto lease, co_await world_.log.take(session));
+  CO_TRY(auto summary, co_await world_.log.find(session));
+  CO_TRY(const auto events, co_await read_all(world_.log, session));
+  co_return &start(std::move(lease), session::fold(State{}, events), std::move(summary));
+}
+
+Task<Result<Seq>> Sessions::add(std::string session, Event input) {
+  // A session may go to rest, or elsewhere, between finding it and writing to it.
+  constexpr int kTries = 3;
+  Result<Seq> added = Seq{0};
+  for (int i = 0; i < kTries; ++i) {
+    CO_TRY(Loaded * loaded, co_await load(session));
+    added = co_await loaded->driver.add(input);
+    if (added || added.error().code != ErrorCode::kUnavailable) break;
+  }
+  co_return added;
+}
+
+Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string project) {
+  CO_TRY(const auto original, co_await world_.log.find(session));
+  if (original.project != project)
+    co_return make_error(ErrorCode::kNotFound, "fork session", "there is no session of this id");
+  CO_TRY(auto events, co_await read_all(world_.log, session));
+  if (at < 0 || at > static_cast<Seq>(events.size()))
+    co_return make_error(ErrorCode::kInvalid, "fork session",
+                         "the session has no event of this number");
+  if (at > 0) events.resize(static_cast<std::size_t>(at));
+  State state = session::fold(State{}, events);
+  const std::int64_t now_ms = world_.now_ms();
+  events.push_back(
+      {.seq = state.head + 1, .at_ms = now_ms, .event = Forked{.from = session, .at = state.head}});
+  session::fold(state, events.back());
+  const NewSession wish{.id = Id<SessionTag>::generate().text(),
+                        .project = project,
+                        .agent = state.agent,
+                        .title = original.title};
+  Summary summary = summary_of(wish, state, now_ms);
+  CO_TRY_VOID(co_await world_.log.create(summary, std::move(events)));
+  co_return summary;
+}
+
+Task<Result<void>> Sessions::archive(std::string session) {
+  CO_TRY_VOID(co_await world_.log.archive(std::move(session), world_.now_ms()));
+  co_return {};
+}
+
+// ---- over restarts
+
+Task<> Sessions::keep_going() {
+  tasks_.spawn(chores_->keep_going());
+  for (;;) {
+    if (const auto orphans = co_await world_.log.list_orphans())
+      for (const std::string& id : *orphans)
+        if (!loaded_.contains(id)) tasks_.spawn(adopt(id));
+    co_await world_.loop.sleep_for(kBetweenLooks);
+    forget_resting();
+    if (!loaded_.empty()) (void)co_await world_.log.renew();
+  }
+}
+
+Task<> Sessions::adopt(std::string session) {
+  const auto loaded = co_await load(session);
+  if (!loaded && loaded.error().code != ErrorCode::kConflict)
+    LOG_ERROR("cannot take a session up again", {"session", session}, {"error", loaded.error()});
+}
+
+void Sessions::forget_resting() {
+  std::erase_if(loaded_, [](const auto& entry) { return entry.second->driver.is_over(); });
+}
+
+// ---- agents of agents
+
+Task<> Sessions::interrupt(std::string session) {
+  (void)co_await add(std::move(session), Interrupted{});
+}
+
+Task<Result<ChildReport>> Sessions::run_child(ChildOrder order) {
+  const std::string id = order.session;
+  CO_TRY_VOID(co_await create({.id = id,
+                               .project = order.project,
+                               .agent = std::move(order.agent),
+                               .title = {},
+                               .parent = order.parent,
+                               .parent_call = order.parent_call,
+                               .message = message_of(order.task, order.parent)}));
+  const auto follower = follow(id, {.after = 0, .with_deltas = false});
+  ChildReport report;
+  for (;;) {
+    CO_TRY(const auto news, co_await follower->next(world_.loop.now() + kBetweenLooks));
+    for (const StoredEvent& stored : news.events) {
+      if (const auto* said = std::get_if<Said>(&stored.event)) report.text = said->text;
+      if (const auto* ended = std::get_if<TurnEnded>(&stored.event))
+        report.ended = name_of(ended->reason);
+    }
+    if (!report.ended.empty()) break;
+  }
+  CO_TRY(const auto summary, co_await world_.log.find(id));
+  report.usage = summary.usage;
+  co_return report;
+}
+
+}  // namespace pons::session

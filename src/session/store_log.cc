@@ -1,0 +1,294 @@
+#include "pons/session/store_log.h"
+
+#include <fmt/format.h>
+
+namespace pons::session {
+
+namespace {
+
+using store::Statement;
+using store::Value;
+
+// A process that has said nothing for so long is taken for dead.
+constexpr std::int64_t kLeaseMs = 30'000;
+// A value of the store has a limit of its own.
+constexpr std::size_t kBlobPartBytes = 512 << 10;
+
+constexpr std::string_view kSummaryColumns =
+    "id, project_id, agent, parent_id, title, status, ended, head, created, updated, archived, "
+    "input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cost_nano";
+
+Value dedupe_of(const Event& event) {
+  const auto* message = std::get_if<UserMessage>(&event);
+  if (message == nullptr || message->dedupe.empty()) return store::Null{};
+  return message->dedupe;
+}
+
+// All events in one statement that stores them only while the session is still the writer's, and
+// still as long as the writer thinks.
+Statement insert_events(const Lease& lease, const std::vector<StoredEvent>& events) {
+  std::string rows;
+  std::vector<Value> values = {lease.session, lease.epoch, events.front().seq - 1};
+  for (const StoredEvent& stored : events) {
+    const std::size_t n = values.size();
+    rows += fmt::format("{}(CAST(${} AS BIGINT), CAST(${} AS BIGINT), ${}, ${}, ${})",
+                        rows.empty() ? "" : ", ", n + 1, n + 2, n + 3, n + 4, n + 5);
+    values.insert(values.end(), {stored.seq, stored.at_ms, std::string(type_of(stored.event)),
+                                 write_body(stored.event), dedupe_of(stored.event)});
+  }
+  return {.sql = fmt::format(
+              "INSERT INTO session_events (session_id, seq, project_id, at, type, body, dedupe) "
+              "SELECT s.id, v.column1, s.project_id, v.column2, v.column3, v.column4, v.column5 "
+              "FROM sessions AS s CROSS JOIN (VALUES {}) AS v "
+              "WHERE s.id = $1 AND s.epoch = $2 AND s.head = $3",
+              rows),
+          .values = std::move(values),
+          .must_change = static_cast<std::int64_t>(events.size())};
+}
+
+// An idle session is anybody's.
+Statement update_summary(const Lease& lease, const Summary& summary, std::int64_t now_ms) {
+  const Usage& usage = summary.usage;
+  return {.sql =
+              "UPDATE sessions SET status = $1, ended = $2, head = $3, updated = $4, "
+              "lease_until = $5, input_tokens = $6, cache_read_tokens = $7, "
+              "cache_write_tokens = $8, output_tokens = $9, cost_nano = $10 "
+              "WHERE id = $11 AND epoch = $12",
+          .values = {std::string(name_of(summary.status)), summary.ended, summary.head,
+                     summary.updated_ms,
+                     is_at_rest(summary.status) ? std::int64_t{0} : now_ms + kLeaseMs, usage.input,
+                     usage.cache_read, usage.cache_write, usage.output, usage.cost_nano,
+                     lease.session, lease.epoch},
+          .must_change = 1};
+}
+
+void insert_blob(const std::string& project, const Blob& blob, store::Transaction& out) {
+  for (std::size_t at = 0, part = 0; at == 0 || at < blob.bytes.size();
+       at += kBlobPartBytes, ++part)
+    out.push_back({.sql =
+                       "INSERT INTO session_blobs (project_id, digest, part, bytes) "
+                       "VALUES ($1, $2, $3, $4) ON CONFLICT (project_id, digest, part) DO NOTHING",
+                   .values = {project, blob.digest, static_cast<std::int64_t>(part),
+                              store::Blob{blob.bytes.substr(at, kBlobPartBytes)}}});
+}
+
+Statement insert_chore(const Chore& chore, std::int64_t now_ms) {
+  return {.sql =
+              "INSERT INTO session_chores (id, project_id, session_id, kind, what, created) "
+              "VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING",
+          .values = {chore.id, chore.project, chore.session, chore.kind, chore.what, now_ms}};
+}
+
+Result<Status> status_at(const store::Row& row, std::size_t column) {
+  const std::string name = TRY(store::text_of(row, column));
+  for (const Status status :
+       {Status::kIdle, Status::kRunning, Status::kWaitsForPerson, Status::kRescheduled})
+    if (name == name_of(status)) return status;
+  return make_error(ErrorCode::kIo, "read session", fmt::format("unknown status \"{}\"", name));
+}
+
+Result<Summary> summary_of(const store::Row& row) {
+  Summary summary;
+  std::size_t column = 0;
+  for (std::string* text :
+       {&summary.id, &summary.project, &summary.agent, &summary.parent, &summary.title})
+    *text = TRY(store::text_of(row, column++));
+  summary.status = TRY(status_at(row, column++));
+  summary.ended = TRY(store::text_of(row, column++));
+  for (std::int64_t* number : {&summary.head, &summary.created_ms, &summary.updated_ms})
+    *number = TRY(store::integer_of(row, column++));
+  summary.archived_ms = TRY(store::optional_integer_of(row, column++));
+  Usage& usage = summary.usage;
+  for (std::int64_t* number :
+       {&usage.input, &usage.cache_read, &usage.cache_write, &usage.output, &usage.cost_nano})
+    *number = TRY(store::integer_of(row, column++));
+  return summary;
+}
+
+}  // namespace
+
+StoreLog::StoreLog(store::Store& store, const Clock& clock, std::string owner)
+    : store_(store), clock_(clock), owner_(std::move(owner)) {}
+
+std::int64_t StoreLog::now_ms() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall().time_since_epoch())
+      .count();
+}
+
+Task<Result<Lease>> StoreLog::create(Summary summary, std::vector<StoredEvent> events) {
+  const Lease lease{.session = summary.id, .project = summary.project, .epoch = 1};
+  store::Transaction all;
+  all.push_back(
+      {.sql = "INSERT INTO sessions (id, project_id, agent, parent_id, title, status, ended, head, "
+              "epoch, owner, lease_until, created, updated, input_tokens, cache_read_tokens, "
+              "cache_write_tokens, output_tokens, cost_nano) "
+              "VALUES ($1, $2, $3, $4, $5, 'idle', '', 0, 1, $6, 0, $7, $7, 0, 0, 0, 0, 0)",
+       .values = {summary.id, summary.project, summary.agent, summary.parent, summary.title, owner_,
+                  summary.created_ms}});
+  all.push_back(insert_events(lease, events));
+  all.push_back(update_summary(lease, summary, now_ms()));
+  CO_TRY_VOID(co_await store_.write(std::move(all)));
+  co_return lease;
+}
+
+Task<Result<Lease>> StoreLog::take(std::string session) {
+  const std::int64_t now = now_ms();
+  Statement statement{.sql =
+                          "UPDATE sessions SET epoch = epoch + 1, owner = $1, lease_until = $2 "
+                          "WHERE id = $3 AND archived IS NULL AND (owner = $1 OR lease_until < $4) "
+                          "RETURNING project_id, epoch",
+                      .values = {owner_, now + kLeaseMs, session, now}};
+  store::Transaction all;
+  all.push_back(std::move(statement));
+  CO_TRY(const auto outcomes, co_await store_.write(std::move(all)));
+  if (outcomes.front().rows.empty()) co_return co_await why_not(std::move(session));
+  const store::Row& row = outcomes.front().rows.front();
+  Lease lease{.session = std::move(session)};
+  CO_TRY(lease.project, store::text_of(row, 0));
+  CO_TRY(lease.epoch, store::integer_of(row, 1));
+  co_return lease;
+}
+
+Task<Error> StoreLog::why_not(std::string session) {
+  const auto found = co_await find(std::move(session));
+  if (!found) co_return found.error();
+  if (found->archived_ms)
+    co_return make_error(ErrorCode::kInvalid, "take session",
+                         "the session is archived; `pons sessions fork` continues it in a new one");
+  co_return make_error(ErrorCode::kConflict, "take session", "another process has the session");
+}
+
+Task<Result<void>> StoreLog::append(const Batch& batch) {
+  store::Transaction all;
+  all.push_back(insert_events(batch.lease, batch.events));
+  all.push_back(update_summary(batch.lease, batch.summary, now_ms()));
+  for (const Blob& blob : batch.blobs) insert_blob(batch.lease.project, blob, all);
+  for (const Chore& chore : batch.chores) all.push_back(insert_chore(chore, now_ms()));
+  CO_TRY_VOID(co_await store_.write(std::move(all)));
+  co_return {};
+}
+
+Task<Result<void>> StoreLog::renew() {
+  store::Transaction all;
+  all.push_back(
+      {.sql = "UPDATE sessions SET lease_until = $1 WHERE owner = $2 AND status <> 'idle'",
+       .values = {now_ms() + kLeaseMs, owner_}});
+  CO_TRY_VOID(co_await store_.write(std::move(all)));
+  co_return {};
+}
+
+Task<Result<std::vector<StoredEvent>>> StoreLog::read(std::string session, Seq after,
+                                                      std::int64_t limit) {
+  CO_TRY(const auto rows,
+         co_await store_.read({.sql = "SELECT seq, at, type, body FROM session_events "
+                                      "WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+                               .values = {std::move(session), after, limit}}));
+  std::vector<StoredEvent> events;
+  for (const store::Row& row : rows) {
+    StoredEvent stored;
+    CO_TRY(stored.seq, store::integer_of(row, 0));
+    CO_TRY(stored.at_ms, store::integer_of(row, 1));
+    CO_TRY(const auto type, store::text_of(row, 2));
+    CO_TRY(const auto body, store::text_of(row, 3));
+    CO_TRY(stored.event, read_event(type, body));
+    events.push_back(std::move(stored));
+  }
+  co_return events;
+}
+
+Task<Result<Summary>> StoreLog::find(std::string session) {
+  CO_TRY(const auto rows,
+         co_await store_.read(
+             {.sql = fmt::format("SELECT {} FROM sessions WHERE id = $1", kSummaryColumns),
+              .values = {std::move(session)}}));
+  if (rows.empty())
+    co_return make_error(ErrorCode::kNotFound, "find session", "there is no session of this id");
+  co_return summary_of(rows.front());
+}
+
+Task<Result<std::vector<Summary>>> StoreLog::list(ListQuery query) {
+  // From one behind that one on: by its time, then by its id, as the index is.
+  Statement statement{
+      .sql = fmt::format("SELECT {0} FROM sessions WHERE project_id = $1 "
+                         "AND ($2 = '' OR (created, id) < (SELECT created, id FROM sessions "
+                         "WHERE id = $2)) {1} ORDER BY created DESC, id DESC LIMIT $3",
+                         kSummaryColumns, query.with_archived ? "" : "AND archived IS NULL"),
+      .values = {query.project, query.before, query.limit}};
+  CO_TRY(const auto rows, co_await store_.read(std::move(statement)));
+  std::vector<Summary> found;
+  for (const store::Row& row : rows) {
+    CO_TRY(auto summary, summary_of(row));
+    found.push_back(std::move(summary));
+  }
+  co_return found;
+}
+
+Task<Result<std::vector<std::string>>> StoreLog::list_orphans() {
+  constexpr std::int64_t kRowsMax = 10'000;
+  CO_TRY(const auto rows,
+         co_await store_.read({.sql = "SELECT id FROM sessions WHERE status <> 'idle' "
+                                      "AND status <> 'waits_for_person' "
+                                      "AND (owner = $1 OR lease_until < $2) ORDER BY id LIMIT $3",
+                               .values = {owner_, now_ms(), kRowsMax}}));
+  std::vector<std::string> ids;
+  for (const store::Row& row : rows) {
+    CO_TRY(auto id, store::text_of(row, 0));
+    ids.push_back(std::move(id));
+  }
+  co_return ids;
+}
+
+// Nobody appends to it any more: the epoch is another.
+Task<Result<void>> StoreLog::archive(std::string session, std::int64_t at_ms) {
+  store::Transaction all;
+  all.push_back({.sql = "UPDATE sessions SET archived = $1, epoch = epoch + 1 "
+                        "WHERE id = $2 AND archived IS NULL AND status = 'idle'",
+                 .values = {at_ms, session},
+                 .must_change = 1});
+  CO_TRY_VOID(co_await store_.write(std::move(all)));
+  co_return {};
+}
+
+Task<Result<std::string>> StoreLog::read_blob(std::string project, std::string digest) {
+  CO_TRY(const auto rows,
+         co_await store_.read({.sql = "SELECT bytes FROM session_blobs WHERE project_id = $1 "
+                                      "AND digest = $2 ORDER BY part",
+                               .values = {std::move(project), std::move(digest)}}));
+  if (rows.empty())
+    co_return make_error(ErrorCode::kNotFound, "read output", "there is no output of this digest");
+  std::string all;
+  for (const store::Row& row : rows) {
+    const auto* part = row.empty() ? nullptr : std::get_if<store::Blob>(&row.front());
+    if (part == nullptr) co_return make_error(ErrorCode::kIo, "read output", "a part is no bytes");
+    all += part->bytes;
+  }
+  co_return all;
+}
+
+Task<Result<std::vector<Chore>>> StoreLog::list_chores(std::int64_t limit) {
+  CO_TRY(const auto rows,
+         co_await store_.read({.sql = "SELECT id, project_id, session_id, kind, what "
+                                      "FROM session_chores ORDER BY created, id LIMIT $1",
+                               .values = {limit}}));
+  std::vector<Chore> chores;
+  for (const store::Row& row : rows) {
+    Chore chore;
+    std::size_t column = 0;
+    for (std::string* text :
+         {&chore.id, &chore.project, &chore.session, &chore.kind, &chore.what}) {
+      CO_TRY(*text, store::text_of(row, column++));
+    }
+    chores.push_back(std::move(chore));
+  }
+  co_return chores;
+}
+
+Task<Result<void>> StoreLog::finish_chores(std::vector<std::string> ids) {
+  store::Transaction all;
+  for (std::string& id : ids)
+    all.push_back({.sql = "DELETE FROM session_chores WHERE id = $1", .values = {std::move(id)}});
+  CO_TRY_VOID(co_await store_.write(std::move(all)));
+  co_return {};
+}
+
+}  // namespace pons::session
