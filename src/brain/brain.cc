@@ -5,11 +5,19 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "egress_boundary.h"
+#include "gateway_model.h"
+#include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/linux/run_task.h"
+#include "pons/sandbox/remote.h"
+#include "pons/session/agents.h"
+#include "pons/session/store_log.h"
 #include "pons/supervisor/role_runtime.h"
 #include "routes.h"
+#include "warden_hands.h"
 
 namespace pons::brain {
 
@@ -17,6 +25,26 @@ namespace {
 
 // Below the role's own folder, which is its working directory.
 constexpr const char* kStoreFile = "pons.db";
+
+using roles::Role;
+
+// A message may carry images.
+constexpr store::StoreLimits kStoreLimits{.value_bytes = 16ULL << 20,
+                                          .transaction_bytes = 64ULL << 20};
+constexpr std::uint64_t kSessionBodyBytesMax = 6 << 20;
+
+// 0: what the operator has set. One that nobody uses for so long was forgotten by somebody.
+constexpr sandbox::Limits kSandboxLimits{
+    .memory_bytes = 0, .cpu_percent = 0, .pids = 0, .idle_max = std::chrono::hours(6)};
+
+// {"agents": {NAME: DOCUMENT}, "model": NAME}
+Result<Agents> agents_of(const std::map<std::string, std::string>& values) {
+  const auto settings = values.find("agents");
+  if (settings == values.end()) return session::read_agents({}, "demo");
+  const Json json = TRY(parse_json(settings->second));
+  return session::read_agents(json.at("agents").get<std::map<std::string, std::string>>(),
+                              json.at("model").get<std::string>());
+}
 
 Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
   CO_TRY_VOID(co_await memory.projects.ensure_default());
@@ -28,13 +56,28 @@ Result<int> run(roles::RoleStart start) {
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
   unlink(kBackupFile);  // of a process that was killed while it made one
   const SystemClock clock;
-  const auto store =
-      TRY(store::SqliteStore::open(runtime->loop(), {.path = kStoreFile, .shown = shown}));
+  linux::Loop& loop = runtime->loop();
+  const auto store = TRY(
+      store::SqliteStore::open(loop, {.path = kStoreFile, .shown = shown, .limits = kStoreLimits}));
   Memory memory{.store = *store, .clock = clock};
-  const auto keys = TRY(linux::run_to_end(runtime->loop(), prepare(memory)));
-  KeyFeed feed(runtime->loop(), keys);
+  const auto keys = TRY(linux::run_to_end(loop, prepare(memory)));
+  KeyFeed feed(loop, keys);
   runtime->add_routes(front_routes(memory, feed));
   runtime->add_routes(operator_routes(memory, feed));
+
+  GatewayModel model(loop, runtime->connector_to(Role::kGateway));
+  sandbox::RemoteProvider sandboxes(loop, runtime->connector_to(Role::kWarden));
+  WardenHands hands(loop, sandboxes, kSandboxLimits);
+  EgressBoundary boundary(loop, runtime->connector_to(Role::kEgress));
+  session::StoreLog log(*store, clock, "brain");
+  session::Sessions sessions(loop, clock, log, model, hands, boundary);
+  Minds minds{.sessions = sessions,
+              .boundary = boundary,
+              .agents = TRY(agents_of(runtime->start().values))};
+  runtime->add_routes(session_routes(minds));
+  runtime->set_body_bytes_max(kSessionBodyBytesMax);
+  linux::TaskGroup work(loop);
+  work.spawn(sessions.keep_going());
   return runtime->run();
 }
 

@@ -9,6 +9,7 @@
 #include "pons/store/sqlite_store.h"
 #include "projects.h"
 #include "sandbox_records.h"
+#include "session_requests.h"
 
 namespace pons::brain {
 
@@ -33,6 +34,24 @@ std::vector<http::Route> front_routes(Memory& memory, KeyFeed& feed);
 //   DELETE    /api-keys/{id}      the key is refused from now on
 //   GET       /backup             a copy of the store
 std::vector<http::Route> operator_routes(Memory& memory, KeyFeed& feed);
+
+// What the routes about sessions work on; outlives them.
+struct Minds {
+  session::Sessions& sessions;
+  session::Boundary& boundary;
+  Agents agents;
+};
+
+// To callers of the API (through the front, which says whose they are) and to the operator
+// (?project=NAME):
+//   GET, POST /sessions                  POST {"agent", "message", …}
+//   GET       /sessions/{id}             GET /agents
+//   GET, POST /sessions/{id}/events      POST {"events": [{"type": "user.message", "text"}, …]}
+//   GET       /sessions/{id}/stream      server-sent events; Last-Event-ID or ?after=SEQ
+//   POST      /sessions/{id}/fork        {"at": SEQ}
+//   POST      /sessions/{id}/archive
+//   GET       /sessions/{id}/outputs/{digest}
+std::vector<http::Route> session_routes(Minds& minds);
 
 // Where a copy of the store lies until its name is removed.
 inline constexpr const char* kBackupFile = "backup.db";

@@ -52,7 +52,7 @@ void look_around(Text path) {
   char file[256];
   while (path.size > 0) {
     TextWriter writer(file, sizeof file);
-    if (writer.add(cut_until(&path, ':')).add("/sh").finish() != nullptr) access(file, X_OK);
+    if (writer.add(cut_until(&path, ':')).add("/sh").finish() != nullptr) (void)access(file, X_OK);
   }
 }
 

@@ -247,6 +247,8 @@ const Table& config_table() {
                       "models.md", "Who answers calls to models, by a name of your own."),
       named_documents("models", &S::models, kModelNameRule, is_model_name, "models.md",
                       "What clients may ask for, and which models of which providers are tried."),
+      named_documents("agents", &S::agents, kEnvironmentNameRule, is_environment_name, "agents.md",
+                      "Who can be given tasks, by name; `default` is there without being named."),
       named_documents("environments", &S::environments, kEnvironmentNameRule, is_environment_name,
                       "network.md",
                       "What sandboxes may reach, by a name that they are created with."),

@@ -1,6 +1,7 @@
 #include "routes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -10,14 +11,17 @@
 #include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/http/error_status.h"
+#include "pons/http/query.h"
 #include "pons/scan/scanner.h"
 #include "pons/supervisor/role_runtime.h"
+#include "redaction.h"
 
 namespace pons::egress {
 
 namespace {
 
 constexpr std::size_t kBodyBytesMax = 8 << 20;
+constexpr std::size_t kRedactedBytesMax = 32 << 20;
 
 struct Context {
   Boundary& boundary;
@@ -186,6 +190,34 @@ Task<Result<Json>> scan_for_secrets(Context context, http::Exchange& exchange, s
   co_return Json{{"found", std::move(found)}};
 }
 
+// The same text without secrets and stubs: an empty answer when there are none in it.
+Task<> answer_redaction(Context context, http::Exchange& exchange) {
+  const auto text = co_await exchange.read_whole_body(kRedactedBytesMax);
+  if (!text) {
+    exchange.respond(http::error_response(text.error()));
+    co_return;
+  }
+  const std::string_view query = exchange.request().query();
+  std::vector<AttachedSandbox*> sandboxes;
+  const auto listed = http::find_query(query, "sandboxes");
+  if (listed && *listed)
+    for (const std::string_view id : split(**listed, ','))
+      if (const auto sandbox = context.attachments.find(id)) sandboxes.push_back(sandbox.get());
+  const auto more = http::find_query(query, "more");
+  auto clean = redact(context.boundary, sandboxes, *text, more && *more);
+  if (!clean) {
+    exchange.respond(http::error_response(clean.error()));
+    co_return;
+  }
+  http::Response answer{.content_type = "application/octet-stream"};
+  if (!clean->names.empty()) {
+    answer.body = std::move(clean->text);
+    answer.fields.emplace_back("x-pons-redacted", fmt::format("{}", fmt::join(clean->names, ",")));
+  }
+  if (clean->held > 0) answer.fields.emplace_back("x-pons-held", fmt::format("{}", clean->held));
+  exchange.respond(std::move(answer));
+}
+
 enum class Who : std::uint8_t { kWarden, kOperator, kCallers, kRoles };
 
 bool may_ask(Who who, const std::string& role) {
@@ -230,7 +262,10 @@ std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachme
            [context](http::Exchange& exchange, const http::PathValues&) {
              return answer_metrics(context, exchange);
            }},
-          {"POST", "/scan", handler(Who::kRoles, scan_for_secrets)}};
+          {"POST", "/scan", handler(Who::kRoles, scan_for_secrets)},
+          {"POST", "/redact", [context](http::Exchange& exchange, const http::PathValues&) {
+             return answer_redaction(context, exchange);
+           }}};
 }
 
 }  // namespace pons::egress

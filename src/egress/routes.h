@@ -12,7 +12,7 @@ namespace pons::egress {
 //                    GET /access-requests, POST /access-requests/{id}/close,
 //                    GET /metrics
 // For callers of the API, too: GET and PUT /sandboxes/{id}/policy
-// For every role:    POST /scan
+// For every role:    POST /scan, POST /redact?more=1&sandboxes=ID,ID
 std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachments);
 
 }  // namespace pons::egress

@@ -87,6 +87,7 @@ class Driver {
   Task<Item> spawn_agent(const Call& call);
   ProvisionOrder order_of(Seq asked, std::int64_t block) const;
   std::string call_id(Seq seq) const;
+  std::vector<std::string> sandbox_ids() const;
 
   World& world_;
   Chores& chores_;

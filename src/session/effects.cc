@@ -74,6 +74,12 @@ ProvisionOrder Driver::order_of(Seq asked, std::int64_t block) const {
           .project = lease_.project};
 }
 
+std::vector<std::string> Driver::sandbox_ids() const {
+  std::vector<std::string> ids;
+  for (const auto& [id, sandbox] : state_.sandboxes) ids.push_back(id);
+  return ids;
+}
+
 // ---- the model
 
 Task<> Driver::ask_model(Asked asked) {
@@ -135,7 +141,7 @@ Task<> Driver::speak(std::string& unsaid, linux::Event& more) {
     co_await more.wait(kNever);
     more.reset();
     std::string text = held + std::exchange(unsaid, {});
-    const auto clean = co_await world_.boundary.redact(text, true);
+    const auto clean = co_await world_.boundary.redact({text, sandbox_ids(), true});
     if (!clean) co_return;  // all of it comes with the answer, later
     std::size_t end = clean->text.size() - std::min(clean->held, clean->text.size());
     while (end > 0 && end < clean->text.size() && continues_character(clean->text[end])) --end;
@@ -149,7 +155,7 @@ Task<> Driver::speak(std::string& unsaid, linux::Event& more) {
 Task<Redaction> Driver::redact(std::string text) {
   std::int64_t pause_ms = 50;
   for (;;) {
-    auto clean = co_await world_.boundary.redact(text, false);
+    auto clean = co_await world_.boundary.redact({text, sandbox_ids()});
     if (clean) co_return std::move(*clean);
     LOG_WARN("cannot check what is about to be shown; trying again", {"session", lease_.session},
              {"error", clean.error()});

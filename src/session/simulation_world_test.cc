@@ -363,10 +363,10 @@ class SimulatedHands final : public Hands {
 class SimulatedBoundary final : public Boundary {
  public:
   explicit SimulatedBoundary(Fate& fate) : fate_(fate) {}
-  Task<Result<Redaction>> redact(std::string text, bool) override {
+  Task<Result<Redaction>> redact(Text text) override {
     if (co_await fate_.wait() != Fate::Turn::kWell)
       co_return make_error(ErrorCode::kUnavailable, "redact", "went away");
-    co_return Redaction{.text = std::move(text)};
+    co_return Redaction{.text = std::move(text.text)};
   }
 
  private:

@@ -88,12 +88,15 @@ int RoleRuntime::channel_to(roles::Role role) {
   return channel->second.get();
 }
 
+http::Connector RoleRuntime::connector_to(roles::Role role) {
+  return [this, fd = channel_to(role)](TimePoint) { return dial_transport(*loop_, fd); };
+}
+
 http::Client& RoleRuntime::client_to(roles::Role role) {
   auto& client = clients_[role];
   if (client == nullptr) {
     client = std::make_unique<http::Client>(
-        *loop_, [this, fd = channel_to(role)](TimePoint) { return dial_transport(*loop_, fd); },
-        std::string(roles::name_of(role)),
+        *loop_, connector_to(role), std::string(roles::name_of(role)),
         http::ClientLimits{.first_byte_time = std::chrono::seconds(5)});
   }
   return *client;

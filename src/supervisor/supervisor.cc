@@ -256,6 +256,7 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
                     {"idle_seconds", fmt::format("{}", config_.limits.idle_seconds)},
                     {"body_idle_seconds", fmt::format("{}", config_.limits.body_idle_seconds)}};
   }
+  if (role == Role::kBrain) start.values = for_roles_.brain;
   if (role == Role::kGateway) {
     start.values = for_roles_.gateway;
     start.descriptors.emplace("model_keys",

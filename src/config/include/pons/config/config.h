@@ -136,6 +136,7 @@ struct Config {
   GatewayConfig gateway;
   std::map<std::string, std::string> providers;     // of models: JSON text
   std::map<std::string, std::string> models;        // what answers to a name: JSON text
+  std::map<std::string, std::string> agents;        // who may be talked to: JSON text
   std::map<std::string, std::string> environments;  // network policies: JSON text
   std::map<std::string, CredentialConfig> credentials;
   bool operator==(const Config&) const = default;

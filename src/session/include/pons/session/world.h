@@ -111,8 +111,12 @@ struct Redaction {
 class Boundary {
  public:
   virtual ~Boundary() = default;
-  // `more`: the text goes on, so an end that may be the beginning of something is held back.
-  virtual Task<Result<Redaction>> redact(std::string text, bool more) = 0;
+  struct Text {
+    std::string text;
+    std::vector<std::string> sandboxes = {};  // whose stand-ins are looked for, too
+    bool more = false;  // it goes on: an end that may be the beginning of something is held back
+  };
+  virtual Task<Result<Redaction>> redact(Text text) = 0;
 };
 
 // ---- other agents

@@ -34,6 +34,8 @@ class RoleRuntime {
   linux::UniqueFd take_descriptor(std::string_view name) { return start_.take(name); }
   // A client to a role that the profile lets this one dial; any other is a bug.
   http::Client& client_to(roles::Role role);
+  // For a client with limits of its own. Must not outlive this.
+  http::Connector connector_to(roles::Role role);
   int channel_to(roles::Role role);
   // Descriptors that are to outlive this process. Used before run() or on the loop.
   roles::Keeper& keeper() { return keeper_; }

@@ -12,6 +12,7 @@ namespace pons::supervisor {
 
 // What roles are to know and may not read themselves, by name.
 struct ForRoles {
+  std::map<std::string, std::string> brain = {};
   std::map<std::string, std::string> egress = {};
   std::map<std::string, std::string> gateway = {};
   Secret model_keys = {};  // {"provider": ["key", …]}; the gateway gets it in a memory file

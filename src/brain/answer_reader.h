@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pons/http/event_stream.h"
+#include "pons/session/world.h"
+
+namespace pons::brain {
+
+// Puts an answer together out of the events of a stream (Messages protocol). What does not belong
+// there makes the answer a broken one; nothing it says is believed to be well-formed.
+class AnswerReader {
+ public:
+  explicit AnswerReader(const session::Listener& listener) : listener_(listener) {}
+
+  // An error is what the stream says went wrong, or that it makes no sense. Final.
+  Result<void> feed(std::string_view bytes);
+  bool is_whole() const { return stopped_; }
+  // Once it is whole.
+  session::Answer take();
+  // What the stream itself reported as its failure; empty: none.
+  const std::string& error_type() const { return error_type_; }
+  const std::string& error_message() const { return error_message_; }
+
+ private:
+  struct Block {
+    std::string start;    // JSON, as content_block_start gave it
+    std::string text;     // of text_delta or thinking_delta
+    std::string partial;  // of input_json_delta
+    std::string signature;
+    std::vector<std::string> citations;  // JSON
+    bool is_open = true;
+  };
+
+  void take_event(const http::ServerEvent& event);
+  void refuse(const char* why);
+
+  const session::Listener& listener_;
+  http::EventStreamParser parser_{std::size_t{16} << 20};
+  std::vector<Block> blocks_;
+  std::size_t bytes_ = 0;
+  session::Answer answer_;
+  bool begun_ = false;
+  bool stopped_ = false;
+  std::string refusal_;
+  std::string error_type_;
+  std::string error_message_;
+};
+
+}  // namespace pons::brain

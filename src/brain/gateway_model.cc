@@ -1,0 +1,123 @@
+#include "gateway_model.h"
+
+#include "answer_reader.h"
+#include "pons/base/text.h"
+#include "pons/models/protocol.h"
+
+namespace pons::brain {
+
+namespace {
+
+using models::Failing;
+using session::Trouble;
+
+// The gateway has limits of its own, and says something meanwhile.
+constexpr http::ClientLimits kLimits{.first_byte_time = std::chrono::minutes(15),
+                                     .idle_time = std::chrono::minutes(5),
+                                     .idle_connections = 64};
+constexpr std::size_t kErrorBytesMax = 64 * 1024;
+
+Trouble trouble_of(Failing failing) {
+  switch (failing) {
+    case Failing::kContextLength:
+      return Trouble::kTooLong;
+    case Failing::kBudget:
+      return Trouble::kBudget;
+    case Failing::kInvalidRequest:
+    case Failing::kAuthentication:
+    case Failing::kPermission:
+    case Failing::kNotFound:
+    case Failing::kTooLarge:
+      return Trouble::kLasting;
+    case Failing::kRateLimit:
+    case Failing::kOverloaded:
+    case Failing::kTimeout:
+    case Failing::kUpstream:
+      return Trouble::kPassing;
+  }
+  return Trouble::kPassing;
+}
+
+session::NoAnswer passing(const Error& error) {
+  return {.trouble = Trouble::kPassing, .message = error.describe()};
+}
+
+session::NoAnswer failure_of(const http::ClientResponse& response, std::string_view body) {
+  const models::Failure failure =
+      models::protocol_text(models::Protocol::kMessages).read_error(response.status(), body);
+  session::NoAnswer none{.trouble = trouble_of(failure.kind), .message = failure.message};
+  // The protocol has no word of its own for it.
+  if (response.find("x-pons-failure") == "budget") none.trouble = Trouble::kBudget;
+  constexpr std::uint64_t kSecondsMax = 3'600;
+  if (const auto after = response.find("retry-after"))
+    if (const auto seconds = parse_decimal(*after))
+      none.wait_ms = static_cast<std::int64_t>(std::min(*seconds, kSecondsMax)) * 1'000;
+  return none;
+}
+
+}  // namespace
+
+GatewayModel::GatewayModel(linux::Loop& loop, http::Connector connector)
+    : loop_(loop), client_(loop, std::move(connector), "gateway", kLimits) {}
+
+Task<std::variant<session::Answer, session::NoAnswer>> GatewayModel::ask(
+    session::Question question, const session::Listener& listener) {
+  const TimePoint begun = loop_.now();
+  std::int64_t first_ms = -1;
+  const auto note_first = [&] {
+    if (first_ms < 0)
+      first_ms = std::chrono::duration_cast<std::chrono::milliseconds>(loop_.now() - begun).count();
+  };
+  const session::Listener noting{.on_text =
+                                     [&](std::string_view text) {
+                                       note_first();
+                                       listener.on_text(text);
+                                     },
+                                 .on_tool =
+                                     [&](std::int64_t block, std::string_view tool) {
+                                       note_first();
+                                       listener.on_tool(block, tool);
+                                     }};
+  auto response = co_await client_.send({.method = "POST",
+                                         .target = "/v1/messages",
+                                         .fields = {{"content-type", "application/json"},
+                                                    {"anthropic-version", "2023-06-01"},
+                                                    {"x-pons-project", question.project},
+                                                    {"x-session-id", question.session}},
+                                         .body = std::move(question.request)});
+  if (!response) co_return passing(response.error());
+  if (response->status() != 200) {
+    const auto body = co_await response->read_whole_body(kErrorBytesMax);
+    co_return failure_of(*response, body ? *body : "");
+  }
+  session::NoAnswer trouble;
+  auto answer = co_await read_answer(*response, noting, trouble);
+  if (!answer) co_return trouble;
+  answer->first_ms = std::max<std::int64_t>(0, first_ms);
+  co_return std::move(*answer);
+}
+
+Task<Result<session::Answer>> GatewayModel::read_answer(http::ClientResponse& response,
+                                                        const session::Listener& listener,
+                                                        session::NoAnswer& trouble) {
+  AnswerReader reader(listener);
+  for (;;) {
+    const auto piece = co_await response.read_body();
+    if (!piece) {
+      trouble = passing(piece.error());
+      co_return piece.error();
+    }
+    if (piece->empty()) break;
+    if (const auto fed = reader.feed(*piece); !fed) {
+      trouble = passing(fed.error());
+      if (!reader.error_message().empty()) trouble.message = reader.error_message();
+      co_return fed.error();
+    }
+  }
+  if (reader.is_whole()) co_return reader.take();
+  const Error error = make_error(ErrorCode::kUnavailable, "read answer", "it broke off");
+  trouble = passing(error);
+  co_return error;
+}
+
+}  // namespace pons::brain

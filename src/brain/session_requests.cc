@@ -1,0 +1,153 @@
+#include "session_requests.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "pons/base/id.h"
+#include "pons/base/json_place.h"
+#include "pons/base/text.h"
+
+namespace pons::brain {
+
+namespace {
+
+using session::Event;
+using session::UserMessage;
+
+constexpr std::size_t kTitleBytesMax = 256;
+constexpr std::size_t kDedupeBytesMax = 256;
+constexpr std::size_t kSystemBytesMax = 100'000;
+constexpr std::size_t kBlocksMax = 200;
+constexpr std::size_t kEventsMax = 50;
+
+Result<std::string> text_at(const JsonPlace& place, const char* key, std::size_t bytes_max) {
+  if (!place.has(key)) return std::string();
+  std::string text = TRY(place.at(key).text());
+  if (text.size() > bytes_max)
+    return place.at(key).refuse(fmt::format("is longer than {}", human_bytes(bytes_max)));
+  return text;
+}
+
+Result<void> check_block(const JsonPlace& place) {
+  if (!place.value.is_object() || !place.has("type")) return place.refuse("must be a block");
+  const std::string type = TRY(place.at("type").text());
+  if (type == "text") {
+    TRY_VOID(place.expect_object({"type", "text"}));
+    if (!place.has("text") || TRY(place.at("text").text()).empty())
+      return place.refuse("a text block has a text");
+    return {};
+  }
+  if (type == "image" || type == "document") {
+    if (!place.has("source") || !place.at("source").value.is_object())
+      return place.refuse("\"source\" is missing");
+    return {};
+  }
+  return place.at("type").refuse("must be text, image or document");
+}
+
+// Text, or a list of blocks, as a list of blocks.
+Result<std::string> content_at(const JsonPlace& place) {
+  if (place.value.is_string()) {
+    const std::string text = TRY(place.text());
+    if (text.empty()) return place.refuse("is empty");
+    return dump_json(Json::array({{{"type", "text"}, {"text", text}}}));
+  }
+  TRY_VOID(place.expect_list(kBlocksMax));
+  if (place.value.empty()) return place.refuse("is empty");
+  for (std::size_t i = 0; i < place.value.size(); ++i) TRY_VOID(check_block(place.at(i)));
+  return dump_json(place.value);
+}
+
+Result<UserMessage> message_of(const JsonPlace& place, const char* key) {
+  UserMessage message{.content = TRY(content_at(place.at(key)))};
+  if (message.content.size() > kMessageBytesMax)
+    return place.at(key).refuse(fmt::format("is longer than {}", human_bytes(kMessageBytesMax)));
+  message.dedupe = TRY(text_at(place, "dedupe", kDedupeBytesMax));
+  return message;
+}
+
+Result<Event> input_of(const JsonPlace& place) {
+  if (!place.value.is_object() || !place.has("type")) return place.refuse("must have a \"type\"");
+  const std::string type = TRY(place.at("type").text());
+  if (type == "user.message") {
+    TRY_VOID(place.expect_object({"type", "text", "content", "dedupe"}));
+    if (place.has("text") == place.has("content"))
+      return place.refuse("must have either \"text\" or \"content\"");
+    return TRY(message_of(place, place.has("text") ? "text" : "content"));
+  }
+  if (type == "user.answer") {
+    TRY_VOID(place.expect_object({"type", "call", "text"}));
+    if (!place.has("call")) return place.refuse("\"call\" is missing");
+    constexpr std::uint64_t kSeqMax = 1'000'000'000;
+    session::UserAnswer answer{
+        .call = static_cast<session::Seq>(TRY(place.at("call").number(1, kSeqMax))),
+        .text = TRY(text_at(place, "text", kMessageBytesMax))};
+    if (answer.text.empty()) return place.refuse("\"text\" is missing");
+    return answer;
+  }
+  if (type == "user.interrupt") {
+    TRY_VOID(place.expect_object({"type"}));
+    return session::Interrupted{};
+  }
+  return place.at("type").refuse("must be user.message, user.answer or user.interrupt");
+}
+
+Result<session::AgentSpec> agent_of(const JsonPlace& place, const Agents& agents) {
+  const std::string name =
+      place.has("agent") ? TRY(place.at("agent").text()) : std::string("default");
+  const auto found = agents.find(name);
+  if (found == agents.end())
+    return make_error(
+        ErrorCode::kNotFound, "find agent",
+        fmt::format("there is no agent \"{}\": put it under `agents` in pons.yaml", name));
+  session::AgentSpec agent = found->second;
+  if (place.has("model")) agent.model = TRY(place.at("model").text());
+  if (place.has("system")) agent.system = TRY(text_at(place, "system", kSystemBytesMax));
+  if (place.has("budget_tokens"))
+    agent.budget_tokens =
+        static_cast<std::int64_t>(TRY(place.at("budget_tokens").number(1, 1'000'000'000'000)));
+  if (agent.model.empty())
+    return place.refuse("the agent has no model: set agents.default.model in pons.yaml");
+  return agent;
+}
+
+}  // namespace
+
+Result<session::NewSession> parse_new_session(std::string_view body, const Agents& agents) {
+  const Json json = TRY(parse_json(body.empty() ? "{}" : body));
+  const JsonPlace place{.value = json, .pointer = {}};
+  TRY_VOID(place.expect_object(
+      {"agent", "model", "system", "title", "id", "message", "dedupe", "budget_tokens"}));
+  session::NewSession wish{.project = {}, .agent = TRY(agent_of(place, agents))};
+  wish.title = TRY(text_at(place, "title", kTitleBytesMax));
+  wish.id = TRY(text_at(place, "id", 64));
+  if (!wish.id.empty() && !is_id_text(wish.id))
+    return place.at("id").refuse("may hold letters, digits, - and _ only");
+  if (place.has("message")) wish.message = TRY(message_of(place, "message"));
+  return wish;
+}
+
+Result<std::vector<session::Event>> parse_inputs(std::string_view body) {
+  const Json json = TRY(parse_json(body));
+  const JsonPlace place{.value = json, .pointer = {}};
+  TRY_VOID(place.expect_object({"events"}));
+  if (!place.has("events")) return place.refuse("\"events\" is missing");
+  const JsonPlace list = place.at("events");
+  TRY_VOID(list.expect_list(kEventsMax));
+  if (list.value.empty()) return list.refuse("is empty");
+  std::vector<Event> events;
+  for (std::size_t i = 0; i < list.value.size(); ++i) events.push_back(TRY(input_of(list.at(i))));
+  return events;
+}
+
+Result<session::Seq> parse_fork(std::string_view body) {
+  if (body.empty()) return session::Seq{0};
+  const Json json = TRY(parse_json(body));
+  const JsonPlace place{.value = json, .pointer = {}};
+  TRY_VOID(place.expect_object({"at"}));
+  constexpr std::uint64_t kSeqMax = 1'000'000'000;
+  return place.has("at") ? static_cast<session::Seq>(TRY(place.at("at").number(1, kSeqMax))) : 0;
+}
+
+}  // namespace pons::brain

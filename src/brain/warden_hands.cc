@@ -1,0 +1,167 @@
+#include "warden_hands.h"
+
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "pons/base/text.h"
+
+namespace pons::brain {
+
+namespace {
+
+using session::ExecuteOrder;
+using session::ExecuteReport;
+
+constexpr std::int64_t kTimeoutSeconds = 300;
+// Past its timeout a command is given so long to be ended and reported.
+constexpr Duration kGrace = std::chrono::seconds(30);
+// What is kept of a command's output; from then on the end of it.
+constexpr std::uint64_t kOutputBytesMax = 10 << 20;
+constexpr Duration kFirstPause = std::chrono::milliseconds(20);
+constexpr Duration kLongestPause = std::chrono::seconds(1);
+// A warden that is started again is back long before.
+constexpr Duration kPatience = std::chrono::seconds(60);
+
+bool may_be_back(const Error& error) {
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout ||
+         error.os_error == ECONNREFUSED || error.os_error == ENOENT;
+}
+
+sandbox::Transaction transaction_of(ExecuteOrder::Undo undo) {
+  switch (undo) {
+    case ExecuteOrder::Undo::kNever:
+      return sandbox::Transaction::kNone;
+    case ExecuteOrder::Undo::kOnFailure:
+      return sandbox::Transaction::kRollbackOnFailure;
+    case ExecuteOrder::Undo::kAlways:
+      return sandbox::Transaction::kRollbackAlways;
+  }
+  return sandbox::Transaction::kNone;
+}
+
+ExecuteReport::End end_of(sandbox::Outcome outcome) {
+  using End = ExecuteReport::End;
+  switch (outcome) {
+    case sandbox::Outcome::kExit:
+      return End::kExit;
+    case sandbox::Outcome::kSignal:
+      return End::kSignal;
+    case sandbox::Outcome::kTimeout:
+      return End::kTimeout;
+    case sandbox::Outcome::kOutOfMemory:
+      return End::kOutOfMemory;
+    case sandbox::Outcome::kOutputLimit:
+      return End::kOutputLimit;
+    case sandbox::Outcome::kRunning:
+    case sandbox::Outcome::kInterrupted:
+      return End::kInterrupted;
+  }
+  return End::kInterrupted;
+}
+
+std::string describe(const sandbox::SandboxInfo& info) {
+  const sandbox::Limits& limits = info.limits;
+  return fmt::format(
+      "A Linux machine ({} template): a shell, the usual command-line tools, a home directory you "
+      "may write to. Limits: {} of memory, {:.3g} processor(s), {} processes.",
+      info.template_name, human_bytes(limits.memory_bytes), limits.cpu_percent / 100.0,
+      limits.pids);
+}
+
+}  // namespace
+
+Task<Result<session::ProvisionReport>> WardenHands::provision(session::ProvisionOrder order) {
+  sandbox::CreateRequest request{
+      .id = order.sandbox,
+      .template_name = order.sandbox_template,
+      .labels = {{"pons.session", order.session}, {"pons.project", order.project}},
+      .limits = limits_};
+  request.network.environment = order.environment;
+  const TimePoint deadline = loop_.now() + kPatience;
+  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    const auto info = co_await provider_.create(request);
+    if (info) co_return session::ProvisionReport{.contents = describe(*info)};
+    if (!may_be_back(info.error()) || loop_.now() >= deadline) co_return info.error();
+    co_await loop_.sleep_for(pause);
+  }
+}
+
+struct WardenHands::Collected {
+  std::string output;
+  std::uint64_t lost = 0;
+  sandbox::JobOffsets at;
+  std::optional<sandbox::JobInfo> end;
+  TimePoint deadline;
+
+  void take(sandbox::Output& piece) {
+    lost += piece.lost;
+    auto& offset = piece.stream == sandbox::Output::Stream::kOutput ? at.output : at.error;
+    offset = piece.offset + piece.bytes.size();
+    output += piece.bytes;
+    if (output.size() <= kOutputBytesMax) return;
+    // Half of it at a time, so that a long output is not moved with each piece.
+    const std::size_t too_much = output.size() - kOutputBytesMax / 2;
+    lost += too_much;
+    output.erase(0, too_much);
+  }
+};
+
+// The job begins, or is joined where this left it.
+Task<Result<void>> WardenHands::follow(const ExecuteOrder& order, Collected& collected) {
+  const bool is_known = collected.at.output + collected.at.error > 0;
+  std::unique_ptr<sandbox::JobStream> stream;
+  if (is_known) {
+    CO_TRY(stream, co_await provider_.attach(order.sandbox, order.call, collected.at));
+  } else {
+    const std::int64_t seconds =
+        order.timeout_seconds == 0 ? kTimeoutSeconds : order.timeout_seconds;
+    CO_TRY(stream,
+           co_await provider_.execute(order.sandbox, {.id = order.call,
+                                                      .shell_line = order.command,
+                                                      .input = order.input,
+                                                      .timeout = std::chrono::seconds(seconds),
+                                                      .transaction = transaction_of(order.undo)}));
+  }
+  for (;;) {
+    CO_TRY(auto event, co_await stream->next(collected.deadline));
+    if (!event) co_return make_error(ErrorCode::kUnavailable, "follow command", "it broke off");
+    if (auto* piece = std::get_if<sandbox::Output>(&*event)) collected.take(*piece);
+    if (auto* end = std::get_if<sandbox::JobInfo>(&*event)) {
+      collected.end = std::move(*end);
+      co_return {};
+    }
+  }
+}
+
+Task<Result<ExecuteReport>> WardenHands::execute(ExecuteOrder order) {
+  const std::int64_t seconds = order.timeout_seconds == 0 ? kTimeoutSeconds : order.timeout_seconds;
+  Collected collected;
+  collected.deadline = loop_.now() + std::chrono::seconds(seconds) + kGrace;
+  TimePoint patience = loop_.now() + kPatience;
+  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    const auto followed = co_await follow(order, collected);
+    if (followed) break;
+    if (!may_be_back(followed.error()) || loop_.now() >= std::min(collected.deadline, patience))
+      co_return followed.error();
+    co_await loop_.sleep_for(pause);
+  }
+  const sandbox::JobInfo& end = *collected.end;
+  co_return ExecuteReport{.end = end_of(end.outcome),
+                          .code = end.code,
+                          .output = std::move(collected.output),
+                          .lost_bytes = collected.lost,
+                          .took_ms = end.duration.count(),
+                          .rolled_back = end.rolled_back,
+                          .note = end.note};
+}
+
+Task<Result<void>> WardenHands::stop(std::string sandbox, std::string call) {
+  co_return co_await provider_.signal(std::move(sandbox), std::move(call), SIGKILL);
+}
+
+Task<Result<void>> WardenHands::destroy(std::string sandbox) {
+  co_return co_await provider_.destroy(std::move(sandbox));
+}
+
+}  // namespace pons::brain
