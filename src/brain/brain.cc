@@ -11,13 +11,13 @@
 #include "gateway_model.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
+#include "pons/brain/warden_hands.h"
 #include "pons/linux/run_task.h"
 #include "pons/sandbox/remote.h"
 #include "pons/session/agents.h"
 #include "pons/session/store_log.h"
 #include "pons/supervisor/role_runtime.h"
 #include "routes.h"
-#include "warden_hands.h"
 
 namespace pons::brain {
 

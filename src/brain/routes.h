@@ -49,7 +49,7 @@ struct Minds {
 //   GET, POST /sessions/{id}/events      POST {"events": [{"type": "user.message", "text"}, …]}
 //   GET       /sessions/{id}/stream      server-sent events; Last-Event-ID or ?after=SEQ
 //   POST      /sessions/{id}/fork        {"at": SEQ}
-//   POST      /sessions/{id}/archive
+//   POST      /sessions/{id}/archive     POST /sessions/{id}/replay
 //   GET       /sessions/{id}/outputs/{digest}
 std::vector<http::Route> session_routes(Minds& minds);
 

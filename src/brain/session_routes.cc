@@ -6,6 +6,7 @@
 #include "pons/base/text.h"
 #include "pons/http/error_status.h"
 #include "pons/http/query.h"
+#include "pons/session/replay.h"
 #include "routes.h"
 
 namespace pons::brain {
@@ -168,6 +169,19 @@ Task<Result<Json>> archive_session(Minds& minds, http::Exchange& exchange, std::
   co_return to_json(after);
 }
 
+Task<Result<Json>> replay_session(Minds& minds, http::Exchange& exchange, std::string id) {
+  // What differs is shown as it is stored.
+  if (exchange.peer().role != "operator")
+    co_return make_error(ErrorCode::kDenied, "replay session", "this is for the operator");
+  CO_TRY(const auto summary, co_await find_own(minds, exchange, std::move(id)));
+  CO_TRY(const auto events, co_await minds.sessions.read_all(summary.id));
+  Json list = Json::array();
+  for (const session::Divergence& divergence : session::replay(events))
+    list.push_back(
+        {{"seq", divergence.seq}, {"expected", divergence.expected}, {"found", divergence.found}});
+  co_return Json{{"events", events.size()}, {"divergences", std::move(list)}};
+}
+
 Task<Result<Json>> list_agents(Minds& minds, http::Exchange& exchange, std::string) {
   CO_TRY_VOID(project_of(exchange));
   Json list = Json::array();
@@ -256,6 +270,7 @@ std::vector<http::Route> session_routes(Minds& minds) {
           {"GET", "/sessions/{id}/events", plain(list_events)},
           {"POST", "/sessions/{id}/fork", plain(fork_session)},
           {"POST", "/sessions/{id}/archive", plain(archive_session)},
+          {"POST", "/sessions/{id}/replay", plain(replay_session)},
           {"GET", "/agents", plain(list_agents)},
           {"GET", "/sessions/{id}/stream",
            [&minds](http::Exchange& exchange, const http::PathValues& values) {

@@ -1,4 +1,4 @@
-#include "warden_hands.h"
+#include "pons/brain/warden_hands.h"
 
 #include <csignal>
 

@@ -67,6 +67,9 @@ int run(int argc, char** argv) {
   add_reload(app, common, exit_code);
   add_status(app, common, exit_code);
   add_doctor(app, common, exit_code);
+  add_run(app, common, exit_code);
+  add_sessions(app, common, exit_code);
+  add_replay(app, common, exit_code);
   add_config(app, common, exit_code);
   add_template(app, common, exit_code);
   add_vault(app, common, exit_code);

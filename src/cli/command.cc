@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "agent_settings.h"
 #include "help.h"
 #include "model_settings.h"
 #include "pons/base/text.h"
@@ -104,10 +105,11 @@ std::optional<config::LoadedConfig> load_config(const Common& common) {
     print_error(checked.error().message);
     return std::nullopt;
   }
-  if (const auto checked = check_models(*loaded); !checked) {
-    print_error(checked.error().message);
-    return std::nullopt;
-  }
+  for (const auto check : {check_models, check_agents})
+    if (const auto checked = check(*loaded); !checked) {
+      print_error(checked.error().message);
+      return std::nullopt;
+    }
   return std::move(*loaded);
 }
 

@@ -56,6 +56,12 @@ CLI::App* add_state_command(CLI::App& group, Common& common, int& exit_code, con
                             const char* summary, const char* text, Prints prints,
                             std::function<Result<int>(const std::string& state_dir)> work);
 
+// Tells how a session's log differs from what this program would do; `through` names a template on
+// which its commands are run again, and is empty otherwise.
+Result<int> replay_session(const std::string& state_dir, const Common& common,
+                           const std::string& project, const std::string& id,
+                           const std::string& through);
+
 // Each registers one command and, when it was chosen, sets `exit_code` by running it.
 void add_up(CLI::App& app, Common& common, int& exit_code);
 void add_down(CLI::App& app, Common& common, int& exit_code);
@@ -72,6 +78,9 @@ void add_key(CLI::App& app, Common& common, int& exit_code);
 void add_keys(CLI::App& app, Common& common, int& exit_code);
 void add_usage(CLI::App& app, Common& common, int& exit_code);
 void add_models(CLI::App& app, Common& common, int& exit_code);
+void add_run(CLI::App& app, Common& common, int& exit_code);
+void add_sessions(CLI::App& app, Common& common, int& exit_code);
+void add_replay(CLI::App& app, Common& common, int& exit_code);
 void add_backup(CLI::App& app, Common& common, int& exit_code);
 void add_restore(CLI::App& app, Common& common, int& exit_code);
 void add_version(CLI::App& app, Common& common, int& exit_code);

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "agent_settings.h"
 #include "command.h"
 #include "help.h"
 #include "model_settings.h"
@@ -16,7 +17,7 @@ namespace pons::cli {
 namespace {
 
 int run_up(const Common& common) {
-  const auto loaded = load_config(common);
+  auto loaded = load_config(common);
   if (!loaded) return 1;
   if (const auto checked = config::check_exposure(loaded->config); !checked) {
     print_error(checked.error().message);
@@ -30,10 +31,12 @@ int run_up(const Common& common) {
   configure_log(log);
   supervisor::ForRoles for_roles;
   for_roles.egress = {{"packages", dump_json(egress::to_json(egress::read_package_hosts()))}};
-  if (const auto prepared = prepare_models(*loaded, for_roles); !prepared) {
-    print_error(prepared.error().message);
-    return 1;
-  }
+  add_provider_of_environment(loaded->config);
+  for (const auto prepare : {prepare_models, prepare_agents})
+    if (const auto prepared = prepare(*loaded, for_roles); !prepared) {
+      print_error(prepared.error().message);
+      return 1;
+    }
   if (auto ran = supervisor::run_supervisor(loaded->config, for_roles); !ran) {
     print_error(ran.error().describe());
     return 1;

@@ -77,7 +77,10 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
               runtime.client_to(Role::kWarden)),
       gateway_(runtime.loop(), "gateway", runtime.channel_to(Role::kGateway),
                runtime.client_to(Role::kGateway)),
+      brain_(runtime.loop(), "brain", runtime.channel_to(Role::kBrain),
+             runtime.client_to(Role::kBrain)),
       models_(runtime.loop(), keys_, gateway_),
+      sessions_(runtime.loop(), keys_, brain_),
       sandboxes_(runtime.loop(), warden_.connector(kQuestionsMax)),
       streams_(runtime.loop(), warden_.connector(kStreamsMax)),
       for_sandboxes_max_(share_for_sandboxes(number(runtime.start(), "connections"))),
@@ -99,6 +102,7 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
                         }}});
   tasks_.spawn(warden_.watch());
   tasks_.spawn(gateway_.watch());
+  tasks_.spawn(brain_.watch());
   tasks_.spawn(keys_.follow(runtime.client_to(Role::kBrain)));
 }
 
@@ -146,6 +150,8 @@ Task<> PublicDoor::handle(http::Exchange& exchange) {
     co_await handle_for_sandbox(recorded);
   } else if (ModelDoor::is_for_model(request)) {
     co_await models_.handle(recorded);
+  } else if (SessionDoor::is_for_session(request)) {
+    co_await sessions_.handle(recorded);
   } else if (request.content_length > body_bytes_max_) {
     recorded.respond(
         http::error_response(413, "limit", "the body is larger than this server takes"));

@@ -12,6 +12,7 @@
 #include "pons/supervisor/role_runtime.h"
 #include "role_line.h"
 #include "roles_behind.h"
+#include "session_door.h"
 
 namespace pons::front {
 
@@ -40,7 +41,9 @@ class PublicDoor {
   AccessLog log_;
   RoleLine warden_;
   RoleLine gateway_;
+  RoleLine brain_;
   ModelDoor models_;
+  SessionDoor sessions_;
   sandbox::RemoteProvider sandboxes_;  // short questions; always get through
   sandbox::RemoteProvider streams_;    // what clients do in sandboxes, as long as they like
   std::size_t for_sandboxes_max_;

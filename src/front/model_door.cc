@@ -53,28 +53,11 @@ http::Response refusal(Protocol protocol, models::Failure failure) {
   return {.status = error.status, .body = std::move(error.body)};
 }
 
-// Says when the client has nothing more to send: from then on its leaving can be watched for.
-Task<Result<std::string_view>> read_request_body(http::Exchange& exchange,
-                                                 linux::Event& body_read) {
-  auto piece = co_await exchange.read_body();
-  if (!piece || piece->empty()) body_read.set();
-  co_return piece;
-}
-
 bool is_for_gateway(std::string_view field) {
   for (const std::string_view name : {"content-type", "accept", "anthropic-version",
                                       "anthropic-beta", "openai-beta", "x-session-id"})
     if (equal_ignoring_case(field, name)) return true;
   return false;
-}
-
-// What the connection is about stays with the connection; and front gives answers their id.
-bool is_for_client(std::string_view field) {
-  for (const std::string_view name :
-       {"connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date",
-        "server", "x-request-id"})
-    if (equal_ignoring_case(field, name)) return false;
-  return true;
 }
 
 }  // namespace
@@ -117,61 +100,16 @@ Task<> ModelDoor::handle(RecordedExchange& exchange) {
                            .message = caller.error().message}));
     co_return;
   }
-  linux::Event body_read(loop_);
-  linux::Event over(loop_);
-  linux::TaskGroup group(loop_);
-  group.spawn(pass(exchange, std::move(*caller), body_read, over));
-  group.spawn(watch(exchange, body_read, over));
-  co_await over.wait(kNever);  // leaving cancels what still runs: the gateway sees it at once
-}
-
-// A client that leaves ends its call.
-Task<> ModelDoor::watch(http::Exchange& exchange, linux::Event& body_read, linux::Event& over) {
-  co_await body_read.wait(kNever);
-  if (co_await exchange.wait_for_hang_up(kNever)) over.set();
-}
-
-Task<> ModelDoor::pass(RecordedExchange& exchange, http::OwnedFields caller,
-                       linux::Event& body_read, linux::Event& over) {
-  struct Over {
-    linux::Event& event;
-    ~Over() { event.set(); }
-  } const at_end{over};
-  const http::RequestHead& head = exchange.request();
-  http::ClientRequest request{.method = std::string(head.method),
-                              .target = std::string(head.target)};
-  for (const auto& field : head.fields)
-    if (is_for_gateway(field.name)) request.fields.emplace_back(field.name, field.value);
-  for (auto& field : caller) request.fields.push_back(std::move(field));
-  if (head.method == "POST") {
-    request.body_source = [&] { return read_request_body(exchange, body_read); };
-  } else {
-    body_read.set();
-  }
-  auto response = co_await gateway_.send(std::move(request));
-  if (!response) {
-    const Protocol protocol = endpoint_of(head.path())->protocol;
-    exchange.respond(refusal(protocol, {.kind = Failing::kOverloaded,
-                                        .message = "the gateway does not answer; try again"}));
-    co_return;
-  }
-  http::Response answer{.status = response->status(),
-                        .content_type = std::string(response->find("content-type").value_or(""))};
-  if (response->head().framing == http::BodyFraming::kLength)
-    answer.content_length = response->head().content_length;
-  for (const auto& field : response->head().fields)
-    if (is_for_client(field.name)) answer.fields.emplace_back(field.name, field.value);
-  if (!co_await exchange.start(std::move(answer))) co_return;
-  while (true) {
-    const auto piece = co_await response->read_body();
-    if (!piece) {
-      exchange.abort();
-      co_return;
-    }
-    if (piece->empty()) break;
-    if (!co_await exchange.write(*piece)) co_return;
-  }
-  (void)co_await exchange.finish({});
+  co_await pass_on(loop_, exchange,
+                   {.role = gateway_,
+                    .target = std::string(exchange.request().target),
+                    .caller = std::move(*caller),
+                    .is_wanted = is_for_gateway,
+                    .if_silent = [protocol] {
+                      return refusal(protocol,
+                                     {.kind = Failing::kOverloaded,
+                                      .message = "the gateway does not answer; try again"});
+                    }});
 }
 
 }  // namespace pons::front

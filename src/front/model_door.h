@@ -4,6 +4,7 @@
 #include <string>
 
 #include "keys.h"
+#include "passage.h"
 #include "pons/http/client.h"
 #include "pons/http/exchange.h"
 #include "pons/models/message.h"
@@ -25,9 +26,6 @@ class ModelDoor {
  private:
   // What tells the gateway who calls; an error when nobody does who may.
   Result<http::OwnedFields> identify(RecordedExchange& exchange) const;
-  Task<> pass(RecordedExchange& exchange, http::OwnedFields caller, linux::Event& body_read,
-              linux::Event& over);
-  static Task<> watch(http::Exchange& exchange, linux::Event& body_read, linux::Event& over);
 
   linux::Loop& loop_;
   const Keys& keys_;

@@ -39,8 +39,17 @@ const std::vector<Kind>& kinds() {
   return kKinds;
 }
 
+// Takes a sandbox and looks around in it when it can; without tools, it only speaks.
 constexpr std::string_view kDemoScript =
-    R"({"answers":[{"text":"This is Pons. No model provider is configured yet, so a script answers. )"
+    R"({"answers":[)"
+    R"({"when":{"tool_result":"exit code"},"text":"Done. I took a sandbox, ran one command in it, and )"
+    R"(it is gone again as you read this. A script answers so far: put a model provider under )"
+    R"(`providers` in pons.yaml, or set ANTHROPIC_API_KEY or OPENAI_API_KEY, and start Pons again."},)"
+    R"({"when":{"tool_result":"sandbox_id"},"tools":[{"name":"sandbox_execute","input":{"command":)"
+    R"("echo \"Hello from $(hostname), a machine of my own\"; uname -sr; id -un"}}]},)"
+    R"({"when":{"system":"sandbox_provision","turn":0},"text":"I will look around in a sandbox.",)"
+    R"("tools":[{"name":"sandbox_provision","input":{"task_description":"look around"}}]},)"
+    R"({"text":"This is Pons. No model provider is configured yet, so a script answers. )"
     R"(Put one under `providers` in pons.yaml and its key into the environment of `pons up`."}]})";
 
 Result<Protocol> protocol_of(const JsonPlace& place) {

@@ -25,8 +25,8 @@ Task<Result<std::string>> Exchange::read_whole_body(std::size_t bytes_max) {
 }
 
 const OwnedFields& Exchange::trailers() const {
-  static const OwnedFields none;
-  return none;
+  static const OwnedFields kNone;
+  return kNone;
 }
 
 Task<Result<void>> Exchange::start_events() {

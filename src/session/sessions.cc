@@ -33,11 +33,13 @@ Summary summary_of(const NewSession& wish, const State& state, std::int64_t now_
           .usage = state.usage};
 }
 
-// The whole log.
-Task<Result<std::vector<StoredEvent>>> read_all(Log& log, std::string session) {
+}  // namespace
+
+Task<Result<std::vector<StoredEvent>>> Sessions::read_all(std::string session) {
   std::vector<StoredEvent> all;
   for (;;) {
-    CO_TRY(auto page, co_await log.read(session, all.empty() ? 0 : all.back().seq, kReadAtOnce));
+    CO_TRY(auto page,
+           co_await world_.log.read(session, all.empty() ? 0 : all.back().seq, kReadAtOnce));
     const bool is_last = page.size() < static_cast<std::size_t>(kReadAtOnce);
     std::ranges::move(page, std::back_inserter(all));
     if (is_last) break;
@@ -50,8 +52,6 @@ Task<Result<std::vector<StoredEvent>>> read_all(Log& log, std::string session) {
                            "its log has a gap: restore the store from a backup");
   co_return all;
 }
-
-}  // namespace
 
 struct Sessions::Loaded {
   Loaded(World& world, Chores& chores, Lease lease, State state, Summary summary)
@@ -137,7 +137,7 @@ Task<Result<Sessions::Loaded*>> Sessions::load(const std::string& session) {
   } const loading{*this, session, loading_[session] = std::make_shared<linux::Event>(world_.loop)};
   CO_TRY(auto lease, co_await world_.log.take(session));
   CO_TRY(auto summary, co_await world_.log.find(session));
-  CO_TRY(const auto events, co_await read_all(world_.log, session));
+  CO_TRY(const auto events, co_await read_all(session));
   co_return &start(std::move(lease), session::fold(State{}, events), std::move(summary));
 }
 
@@ -157,7 +157,7 @@ Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string pr
   CO_TRY(const auto original, co_await world_.log.find(session));
   if (original.project != project)
     co_return make_error(ErrorCode::kNotFound, "fork session", "there is no session of this id");
-  CO_TRY(auto events, co_await read_all(world_.log, session));
+  CO_TRY(auto events, co_await read_all(session));
   if (at < 0 || at > static_cast<Seq>(events.size()))
     co_return make_error(ErrorCode::kInvalid, "fork session",
                          "the session has no event of this number");

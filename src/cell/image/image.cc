@@ -1,9 +1,11 @@
 #include "pons/cell/image.h"
 
+// NOLINTBEGIN(readability-identifier-naming): symbols of image.S
 extern "C" {
 extern const std::byte pons_cell_image_begin[];
 extern const std::byte pons_cell_image_end[];
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace pons::cell {
 

@@ -64,6 +64,9 @@ class Sessions final : private Audience {
   // that rest. Runs as long as the process.
   Task<> keep_going();
 
+  // The whole log of a session.
+  Task<Result<std::vector<StoredEvent>>> read_all(std::string session);
+
   std::size_t loaded() const { return loaded_.size(); }
   Log& log() { return world_.log; }
 
