@@ -31,8 +31,7 @@ Task<Result<Samples>> take_samples(Session& session) {
   Samples samples;
   for (auto& info : sandboxes) {
     Sample sample{.info = std::move(info), .metrics = {}, .when = {}};
-    if (auto metrics = co_await session.provider.metrics(sample.info.id))
-      sample.metrics = *metrics;
+    if (auto metrics = co_await session.provider.metrics(sample.info.id)) sample.metrics = *metrics;
     sample.when = std::chrono::steady_clock::now();
     samples.emplace(sample.info.id, std::move(sample));
   }
