@@ -78,11 +78,28 @@ Task<Result<session::ProvisionReport>> WardenHands::provision(session::Provision
       .labels = {{"pons.session", order.session}, {"pons.project", order.project}},
       .limits = limits_};
   request.network.environment = order.environment;
+  CO_TRY(const auto info, co_await make("", std::move(request)));
+  co_return session::ProvisionReport{.contents = describe(info)};
+}
+
+Task<Result<void>> WardenHands::copy(session::CopyOrder order) {
+  sandbox::CreateRequest request{
+      .id = order.sandbox,
+      .labels = {{"pons.session", order.session}, {"pons.project", order.project}},
+      .limits = limits_};
+  request.checkpoint = order.checkpoint;
+  CO_TRY_VOID(co_await make(std::move(order.from), std::move(request)));
+  co_return {};
+}
+
+// A new one, or one with another's files; over a restart of the warden.
+Task<Result<sandbox::SandboxInfo>> WardenHands::make(std::string from,
+                                                     sandbox::CreateRequest request) {
   const TimePoint deadline = loop_.now() + kPatience;
   for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
-    const auto info = co_await provider_.create(request);
-    if (info) co_return session::ProvisionReport{.contents = describe(*info)};
-    if (!may_be_back(info.error()) || loop_.now() >= deadline) co_return info.error();
+    auto info =
+        from.empty() ? co_await provider_.create(request) : co_await provider_.fork(from, request);
+    if (info || !may_be_back(info.error()) || loop_.now() >= deadline) co_return info;
     co_await loop_.sleep_for(pause);
   }
 }
@@ -147,13 +164,24 @@ Task<Result<ExecuteReport>> WardenHands::execute(ExecuteOrder order) {
     co_await loop_.sleep_for(pause);
   }
   const sandbox::JobInfo& end = *collected.end;
+  std::string checkpoint = co_await take_checkpoint(order);
   co_return ExecuteReport{.end = end_of(end.outcome),
                           .code = end.code,
                           .output = std::move(collected.output),
                           .lost_bytes = collected.lost,
                           .took_ms = end.duration.count(),
                           .rolled_back = end.rolled_back,
+                          .checkpoint = std::move(checkpoint),
                           .note = end.note};
+}
+
+// None while a program of the sandbox still writes: the command has run all the same.
+Task<std::string> WardenHands::take_checkpoint(const ExecuteOrder& order) {
+  if (order.checkpoint.empty()) co_return "";
+  const auto taken = co_await provider_.checkpoint(order.sandbox, order.checkpoint);
+  if (!taken) co_return "";
+  if (!order.forgotten.empty()) (void)co_await provider_.commit(order.sandbox, order.forgotten);
+  co_return *taken;
 }
 
 Task<Result<void>> WardenHands::stop(std::string sandbox, std::string call) {

@@ -181,8 +181,9 @@ void add_sessions(CLI::App& app, Common& common, int& exit_code) {
                   [words](State dir) { return send(dir, *words, {{"type", "user.interrupt"}}); }));
   CLI::App* to_fork = add_session(add(
       "fork", "Continue from a point of a session in a new one",
-      "The new session has the old one's conversation up to that event, and none of its "
-      "sandboxes. Prints its id.",
+      "The new session has the old one's conversation up to that event. Sandboxes that are still "
+      "there are copied: with\ntheir files of now, or, when commands were run since, with those of "
+      "the last checkpoint before that event\n(`checkpoints: true` of the agent). Prints its id.",
       Prints::kData, [&common, words](State dir) { return fork_session(dir, common, *words); }));
   to_fork->add_option("--at", words->at, "Number of the last event (default: all of them)");
   add_session(add("archive", "Close a session for good", "It stays readable.", Prints::kText,

@@ -244,6 +244,7 @@ Task<Result<void>> NamespacesProvider::commit(std::string id, std::string name) 
 }
 
 Task<Result<SandboxInfo>> NamespacesProvider::fork(std::string id, CreateRequest request) {
+  if (!request.checkpoint.empty()) CO_TRY_VOID(check_checkpoint_name(request.checkpoint));
   CO_TRY(const auto call, co_await fleet_->enter(id));
   request.template_name = call->record.template_name;
   if (!request.network.wanted()) request.network = call->record.network;
@@ -261,10 +262,14 @@ Task<Result<SandboxInfo>> NamespacesProvider::fork(std::string id, CreateRequest
       "\x01"
       "fork-" +
       random_text(12);
-  CO_TRY(auto layers, co_await freeze_layers(*fleet_, call.sandbox(), held));
+  Result<Layers> layers =
+      request.checkpoint.empty()
+          ? co_await freeze_layers(*fleet_, call.sandbox(), held)
+          : co_await hold_layers(*fleet_, call.sandbox(), request.checkpoint, held);
+  if (!layers) co_return layers.error();
   SandboxSpec spec = fresh;
   spec.template_layers = call->record.spec.template_layers;
-  auto info = co_await fleet_->create(std::move(request), std::move(layers), std::move(spec));
+  auto info = co_await fleet_->create(std::move(request), std::move(*layers), std::move(spec));
   if (!call->gone.is_set()) {
     const auto let_go = co_await commit_checkpoint(*fleet_, call.sandbox(), held);
     if (!let_go) LOG_WARN("a fork's layers stay", {"error", let_go.error()});

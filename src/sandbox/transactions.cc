@@ -110,6 +110,10 @@ Error gone() {
   return make_error(ErrorCode::kNotFound, "change files", "the sandbox ended meanwhile");
 }
 
+Error no_checkpoint(const char* step, const std::string& name) {
+  return make_error(ErrorCode::kNotFound, step, fmt::format("there is no checkpoint \"{}\"", name));
+}
+
 }  // namespace
 
 Task<Result<Layers>> freeze_layers(Fleet& fleet, std::shared_ptr<Sandbox> sandbox,
@@ -130,6 +134,18 @@ Task<Result<Layers>> freeze_layers(Fleet& fleet, std::shared_ptr<Sandbox> sandbo
   co_return view.layers;
 }
 
+Task<Result<Layers>> hold_layers(Fleet& fleet, std::shared_ptr<Sandbox> sandbox,
+                                 std::string checkpoint, std::string keep_as) {
+  CO_TRY(const auto guard, co_await lock_view(fleet, *sandbox));
+  if (sandbox->gone.is_set()) co_return gone();
+  const auto* found = sandbox->record.view.find(checkpoint);
+  if (found == nullptr) co_return no_checkpoint("hold layers", checkpoint);
+  Layers layers = found->layers;
+  sandbox->record.view.checkpoints.push_back({std::move(keep_as), layers});
+  fleet.save(*sandbox);
+  co_return layers;
+}
+
 Task<Result<void>> take_checkpoint(Fleet& fleet, std::shared_ptr<Sandbox> sandbox,
                                    std::string name) {
   CO_TRY_VOID(co_await freeze_layers(fleet, std::move(sandbox), std::move(name)));
@@ -140,9 +156,7 @@ Task<Result<void>> roll_back(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, std
   CO_TRY(const auto guard, co_await lock_view(fleet, *sandbox));
   if (sandbox->gone.is_set()) co_return gone();
   const auto* checkpoint = sandbox->record.view.find(name);
-  if (checkpoint == nullptr)
-    co_return make_error(ErrorCode::kNotFound, "roll back",
-                         fmt::format("there is no checkpoint \"{}\"", name));
+  if (checkpoint == nullptr) co_return no_checkpoint("roll back", name);
   CO_TRY_VOID(co_await switch_view(fleet, *sandbox, checkpoint->layers, Seal::kNot));
   fleet.save(*sandbox);
   fleet.spawn(tidy(fleet, sandbox));
@@ -153,9 +167,7 @@ Task<Result<void>> commit_checkpoint(Fleet& fleet, std::shared_ptr<Sandbox> sand
                                      std::string name) {
   CO_TRY(const auto guard, co_await lock_view(fleet, *sandbox));
   if (sandbox->gone.is_set()) co_return gone();
-  if (sandbox->record.view.find(name) == nullptr)
-    co_return make_error(ErrorCode::kNotFound, "commit",
-                         fmt::format("there is no checkpoint \"{}\"", name));
+  if (sandbox->record.view.find(name) == nullptr) co_return no_checkpoint("commit", name);
   sandbox->record.view.forget(name);
   fleet.save(*sandbox);
   // Many transactions follow each other: what they leave is merged by the dozen.

@@ -20,5 +20,8 @@ Task<> end_transaction(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, PendingTr
 // The frozen layers of the sandbox as it is now, its upper included, which becomes one of them.
 Task<Result<Layers>> freeze_layers(Fleet& fleet, std::shared_ptr<Sandbox> sandbox,
                                    std::string keep_as);
+// Those of a checkpoint, which stay under this name whatever becomes of the checkpoint.
+Task<Result<Layers>> hold_layers(Fleet& fleet, std::shared_ptr<Sandbox> sandbox,
+                                 std::string checkpoint, std::string keep_as);
 
 }  // namespace pons::sandbox

@@ -71,6 +71,7 @@ void visit(Visitor& on, V& v) {
   on("network", v.network);
   on("login_shell", v.login_shell);
   on("must_be_new", v.must_be_new);
+  on("checkpoint", v.checkpoint);
   on("ephemeral", v.ephemeral);
 }
 

@@ -47,9 +47,10 @@ Result<AgentSpec> read_agent(const std::string& name, const std::string& documen
   const JsonPlace place{.value = json, .pointer = fmt::format("/agents/{}", name)};
   TRY_VOID(place.expect_object({"model", "system", "template", "environment", "tools",
                                 "answer_tokens", "context_tokens", "calls_per_turn",
-                                "budget_tokens", "budget_microdollars"}));
+                                "budget_tokens", "budget_microdollars", "checkpoints"}));
   agent.name = name;
   TRY_VOID(read_texts(place, agent));
+  if (place.has("checkpoints")) agent.checkpoints = TRY(place.at("checkpoints").flag());
   if (place.has("tools")) TRY_VOID(read_tools(place.at("tools"), agent));
   TRY_VOID(read_number(place, "answer_tokens", kTokensMax, agent.answer_tokens));
   TRY_VOID(read_number(place, "context_tokens", kTokensMax, agent.context_tokens));

@@ -17,8 +17,8 @@ constexpr std::int64_t kFailuresMax = 8;
 constexpr std::int64_t kFullPercent = 80;
 
 void end_turn(const State& state, EndReason reason, std::vector<Command>& out) {
-  for (const auto& [id, sandbox] : state.sandboxes)
-    if (!sandbox.kept) out.emplace_back(ReleaseSandbox{id});
+  for (const auto& [name, sandbox] : state.sandboxes)
+    if (!sandbox.kept) out.emplace_back(ReleaseSandbox{sandbox.id});
   out.emplace_back(EndTurn{reason});
 }
 

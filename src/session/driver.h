@@ -11,6 +11,9 @@
 
 namespace pons::session {
 
+// The id of the sandbox for that, and for nothing else.
+std::string sandbox_id_for(std::string_view purpose);
+
 // One session at work. Everything that happens goes through one place: what came in is folded, what
 // follows is decided, all of it is stored in one go, and only then is anything begun. What runs is
 // made to match what the state waits for, so that going on after a crash is the same as going on.

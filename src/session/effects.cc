@@ -49,6 +49,14 @@ ToolEnded failed(Seq call, const Error& error) {
   }
 }
 
+Error no_sandbox(const std::string& name) {
+  return make_error(
+      ErrorCode::kInvalid, "execute",
+      name.empty()
+          ? "There is no sandbox yet. Call sandbox_provision first."
+          : fmt::format("There is no sandbox {}. sandbox_provision gives you a new one.", name));
+}
+
 std::string text_of_summary(const std::string& content) {
   State reader;  // reads the text blocks of an answer as a session does
   reader.head = 1;
@@ -60,14 +68,17 @@ std::string text_of_summary(const std::string& content) {
 
 }  // namespace
 
+std::string sandbox_id_for(std::string_view purpose) {
+  constexpr std::size_t kDigits = 24;
+  return "sx-" + sha256_hex(purpose).substr(0, kDigits);
+}
+
 std::string Driver::call_id(Seq seq) const {
   return fmt::format("{}:{}", lease_.session, seq);
 }
 
 ProvisionOrder Driver::order_of(Seq asked, std::int64_t block) const {
-  constexpr std::size_t kDigits = 24;
-  const std::string name = fmt::format("{}:{}:{}", lease_.session, asked, block);
-  return {.sandbox = "sx-" + sha256_hex(name).substr(0, kDigits),
+  return {.sandbox = sandbox_id_for(fmt::format("{}:{}:{}", lease_.session, asked, block)),
           .sandbox_template = state_.agent.sandbox_template,
           .environment = state_.agent.environment,
           .session = lease_.session,
@@ -76,7 +87,7 @@ ProvisionOrder Driver::order_of(Seq asked, std::int64_t block) const {
 
 std::vector<std::string> Driver::sandbox_ids() const {
   std::vector<std::string> ids;
-  for (const auto& [id, sandbox] : state_.sandboxes) ids.push_back(id);
+  for (const auto& [name, sandbox] : state_.sandboxes) ids.push_back(sandbox.id);
   return ids;
 }
 
@@ -277,36 +288,40 @@ Task<Driver::Item> Driver::execute(const Call& call) {
     item.events.push_back(refused(call.seq, arguments.error()));
     co_return item;
   }
-  const std::string sandbox = arguments->sandbox.empty() ? state_.last_sandbox : arguments->sandbox;
-  if (!state_.sandboxes.contains(sandbox)) {
-    item.events.push_back(refused(
-        call.seq,
-        make_error(ErrorCode::kInvalid, "execute",
-                   sandbox.empty() ? "There is no sandbox yet. Call sandbox_provision first."
-                                   : fmt::format("There is no sandbox {}. sandbox_provision gives "
-                                                 "you a new one.",
-                                                 sandbox))));
+  const std::string name = arguments->sandbox.empty() ? state_.last_sandbox : arguments->sandbox;
+  const auto sandbox = state_.sandboxes.find(name);
+  if (sandbox == state_.sandboxes.end()) {
+    item.events.push_back(refused(call.seq, no_sandbox(name)));
     co_return item;
   }
   if (const auto effect = effects_.find(call.seq); effect != effects_.end())
-    effect->second->sandbox = sandbox;
-  auto report = co_await world_.hands.execute({.sandbox = sandbox,
-                                               .call = call_id(call.seq),
-                                               .command = arguments->command,
-                                               .input = arguments->input,
-                                               .timeout_seconds = arguments->timeout_seconds,
-                                               .undo = static_cast<Undo>(arguments->undo)});
+    effect->second->sandbox = sandbox->second.id;
+  ExecuteOrder order{.sandbox = sandbox->second.id,
+                     .call = call_id(call.seq),
+                     .command = arguments->command,
+                     .input = arguments->input,
+                     .timeout_seconds = arguments->timeout_seconds,
+                     .undo = static_cast<Undo>(arguments->undo)};
+  if (state_.agent.checkpoints) {
+    order.checkpoint = fmt::format("after-{}", call.seq);
+    const auto& taken = sandbox->second.checkpoints;
+    if (taken.size() == kCheckpointsMax) order.forgotten = taken.front();
+  }
+  auto report = co_await world_.hands.execute(std::move(order));
   if (!report) {
     item.events.push_back(failed(call.seq, report.error()));
     co_return item;
   }
   const std::int64_t took_ms = report->took_ms;
+  const std::string checkpoint = report->checkpoint;
   const bool was_cut = report->end == ExecuteReport::End::kInterrupted;
   ToolText text = describe(std::move(*report));
   ToolEnded ended{.call = call.seq,
                   .outcome = was_cut ? ToolOutcome::kInterrupted : ToolOutcome::kDone,
                   .is_error = text.is_error,
                   .text = std::move(text.text),
+                  .sandbox = checkpoint.empty() ? "" : name,
+                  .checkpoint = checkpoint,
                   .took_ms = took_ms};
   if (text.full) {
     ended.full = text.full->digest;

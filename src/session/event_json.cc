@@ -39,6 +39,7 @@ void each_field(Field& field, AgentSpec& agent) {
   field("calls_per_turn", agent.calls_per_turn);
   field("budget_nano", agent.budget_nano);
   field("budget_tokens", agent.budget_tokens);
+  field("checkpoints", agent.checkpoints);
   field("depth", agent.depth);
 }
 
@@ -147,6 +148,7 @@ void each_field(Field& field, SandboxBound& event) {
   field("sandbox", event.sandbox);
   field("template", event.sandbox_template);
   field("kept", event.kept);
+  field("known_as", event.known_as);
 }
 
 template <class Field>
@@ -159,6 +161,8 @@ void each_field(Field& field, ToolEnded& event) {
   field("redacted", event.redacted);
   field("full", event.full);
   field("full_bytes", event.full_bytes);
+  field("sandbox", event.sandbox);
+  field("checkpoint", event.checkpoint);
   field("usage", event.usage);
   field("took_ms", event.took_ms);
 }

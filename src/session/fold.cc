@@ -63,6 +63,11 @@ void forget_trouble(State& state) {
   state.wake_at_ms.reset();
 }
 
+void note_checkpoint(std::vector<std::string>& checkpoints, const std::string& name) {
+  checkpoints.push_back(name);
+  if (checkpoints.size() > kCheckpointsMax) checkpoints.erase(checkpoints.begin());
+}
+
 struct Folding {
   State& state;
   const StoredEvent& stored;
@@ -164,15 +169,25 @@ struct Folding {
     call->is_error = event.is_error;
     call->result = event.text;
     state.usage += event.usage;
+    if (const auto sandbox = state.sandboxes.find(event.sandbox);
+        sandbox != state.sandboxes.end() && !event.checkpoint.empty())
+      note_checkpoint(sandbox->second.checkpoints, event.checkpoint);
   }
 
   void operator()(const SandboxBound& event) const {
-    state.sandboxes[event.sandbox] = {
-        .sandbox_template = event.sandbox_template, .call = event.call, .kept = event.kept};
-    state.last_sandbox = event.sandbox;
+    const std::string& name = event.known_as.empty() ? event.sandbox : event.known_as;
+    state.sandboxes[name] = {.id = event.sandbox,
+                             .sandbox_template = event.sandbox_template,
+                             .call = event.call,
+                             .kept = event.kept,
+                             .checkpoints = {}};
+    state.last_sandbox = name;
   }
 
-  void operator()(const SandboxReleased& event) const { state.sandboxes.erase(event.sandbox); }
+  void operator()(const SandboxReleased& event) const {
+    std::erase_if(state.sandboxes,
+                  [&](const auto& sandbox) { return sandbox.second.id == event.sandbox; });
+  }
 
   void operator()(const Said&) const {
     state.said.clear();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "driver.h"
 #include "feed.h"
 #include "pons/base/id.h"
@@ -161,19 +163,53 @@ Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string pr
   if (at < 0 || at > static_cast<Seq>(events.size()))
     co_return make_error(ErrorCode::kInvalid, "fork session",
                          "the session has no event of this number");
-  if (at > 0) events.resize(static_cast<std::size_t>(at));
+  if (at == 0) at = static_cast<Seq>(events.size());
+  const bool has_moved_on = std::any_of(
+      events.begin() + at, events.end(),
+      [](const StoredEvent& stored) { return std::holds_alternative<ToolCalled>(stored.event); });
+  events.resize(static_cast<std::size_t>(at));
   State state = session::fold(State{}, events);
-  const std::int64_t now_ms = world_.now_ms();
-  events.push_back(
-      {.seq = state.head + 1, .at_ms = now_ms, .event = Forked{.from = session, .at = state.head}});
-  session::fold(state, events.back());
   const NewSession wish{.id = Id<SessionTag>::generate().text(),
                         .project = project,
                         .agent = state.agent,
                         .title = original.title};
+  auto sandboxes = co_await copy_sandboxes(state, has_moved_on, wish);
+  const std::int64_t now_ms = world_.now_ms();
+  const auto add_event = [&](Event event) {
+    events.push_back({.seq = state.head + 1, .at_ms = now_ms, .event = std::move(event)});
+    session::fold(state, events.back());
+  };
+  add_event(Forked{.from = session, .at = state.head});
+  for (SandboxBound& sandbox : sandboxes) add_event(std::move(sandbox));
   Summary summary = summary_of(wish, state, now_ms);
   CO_TRY_VOID(co_await world_.log.create(summary, std::move(events)));
   co_return summary;
+}
+
+// The sandboxes that the session had then, as long as they live: with the files of now when nothing
+// has been run since, otherwise with those of the last checkpoint before.
+Task<std::vector<SandboxBound>> Sessions::copy_sandboxes(const State& then, bool has_moved_on,
+                                                         const NewSession& wish) {
+  std::vector<SandboxBound> copied;
+  for (const auto& [name, sandbox] : then.sandboxes) {
+    if (has_moved_on && sandbox.checkpoints.empty()) continue;
+    const std::string id = sandbox_id_for(fmt::format("{}:{}", wish.id, name));
+    const auto made = co_await world_.hands.copy(
+        {.sandbox = id,
+         .from = sandbox.id,
+         .checkpoint = has_moved_on ? sandbox.checkpoints.back() : std::string(),
+         .session = wish.id,
+         .project = wish.project});
+    if (!made) {
+      LOG_DEBUG("a fork goes without a sandbox", {"session", wish.id}, {"error", made.error()});
+      continue;
+    }
+    copied.push_back({.sandbox = id,
+                      .sandbox_template = sandbox.sandbox_template,
+                      .kept = sandbox.kept,
+                      .known_as = name});
+  }
+  co_return copied;
 }
 
 Task<Result<void>> Sessions::archive(std::string session) {

@@ -347,6 +347,11 @@ class SimulatedHands final : public Hands {
 
   Task<Result<void>> stop(std::string, std::string) override { co_return {}; }
 
+  // Nobody forks in this world.
+  Task<Result<void>> copy(CopyOrder) override {
+    co_return make_error(ErrorCode::kNotFound, "copy", "there is no such sandbox");
+  }
+
   Task<Result<void>> destroy(std::string sandbox) override {
     if (co_await fate_.wait() != Fate::Turn::kWell) co_return down();
     boxes_.alive.erase(sandbox);

@@ -398,6 +398,7 @@ void Supervisor::print_banner() {
   fmt::print("  token file     {} (mode 0600)\n", token_path);
   fmt::print("  try            curl -H \"Authorization: Bearer $(cat {})\" {}/x/status\n",
              token_path, url);
+  fmt::print("  give a task    pons run --state-dir {} \"what can you do?\"\n", state_dir_.path());
   fmt::print("  stop           Ctrl-C, or pons down\n\n");
   std::fflush(stdout);
 }

@@ -12,12 +12,15 @@ class WardenHands final : public session::Hands {
       : loop_(loop), provider_(provider), limits_(limits) {}
 
   Task<Result<session::ProvisionReport>> provision(session::ProvisionOrder order) override;
+  Task<Result<void>> copy(session::CopyOrder order) override;
   Task<Result<session::ExecuteReport>> execute(session::ExecuteOrder order) override;
   Task<Result<void>> stop(std::string sandbox, std::string call) override;
   Task<Result<void>> destroy(std::string sandbox) override;
 
  private:
   struct Collected;
+  Task<Result<sandbox::SandboxInfo>> make(std::string from, sandbox::CreateRequest request);
+  Task<std::string> take_checkpoint(const session::ExecuteOrder& order);
   Task<Result<void>> follow(const session::ExecuteOrder& order, Collected& collected);
 
   linux::Loop& loop_;

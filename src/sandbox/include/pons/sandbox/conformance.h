@@ -395,6 +395,18 @@ TEST_P(ProviderPromises, ATransactionUndoesAFailureAndKeepsASuccess) {
   EXPECT_EQ(content("t"), "x\n");
 }
 
+TEST_P(ProviderPromises, AForkOfACheckpointHasTheFilesOfThen) {
+  write("f", "then");
+  must(provider_->checkpoint(id_, "one"));
+  write("f", "now");
+  const std::string fork = must(provider_->fork(id_, {.checkpoint = "one"})).id;
+  made_.push_back(fork);
+  EXPECT_TRUE(run(provider_->commit(id_, "one")));
+  EXPECT_EQ(content("f"), "now");
+  EXPECT_EQ(must(read_whole(fork, "f")), "then");
+  EXPECT_EQ(refused(provider_->fork(id_, {.checkpoint = "none"})), ErrorCode::kNotFound);
+}
+
 TEST_P(ProviderPromises, AForkHasTheFilesAndIsApart) {
   write("f", "both");
   const std::string fork = must(provider_->fork(id_, {})).id;

@@ -88,6 +88,7 @@ struct CreateRequest {
   bool login_shell = false;  // its first command is likely `/bin/bash -l -c LINE`, as any user's
   bool must_be_new = false;  // kConflict when the id is there already
   bool ephemeral = false;    // does not outlive the process of the provider that made it
+  std::string checkpoint;    // of fork() alone: the files as they were then; empty: as they are now
 };
 
 struct SandboxInfo {
@@ -321,7 +322,7 @@ class Provider {
   virtual Task<Result<void>> rollback(std::string id, std::string name) = 0;
   // Keeps what happened since and forgets the checkpoint.
   virtual Task<Result<void>> commit(std::string id, std::string name) = 0;
-  // A new sandbox with the files of this one as they are now, and none of its processes.
+  // A new sandbox with the files of this one, now or at a checkpoint, and none of its processes.
   virtual Task<Result<SandboxInfo>> fork(std::string id, CreateRequest request) = 0;
   virtual Task<Result<TemplateInfo>> snapshot(std::string id, std::string template_name) = 0;
 

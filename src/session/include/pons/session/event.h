@@ -29,7 +29,8 @@ struct AgentSpec {
   std::int64_t calls_per_turn = 100;  // of the model, until a person says something again
   std::int64_t budget_nano = 0;       // money for the whole session; 0: no limit of its own
   std::int64_t budget_tokens = 0;
-  std::int64_t depth = 0;  // 0: a person's; 1: an agent's of that; …
+  bool checkpoints = false;  // one after each command, so that a fork finds the files of then
+  std::int64_t depth = 0;    // 0: a person's; 1: an agent's of that; …
   bool operator==(const AgentSpec&) const = default;
 };
 
@@ -186,7 +187,8 @@ struct SandboxBound {
   Seq call = 0;
   std::string sandbox;
   std::string sandbox_template;
-  bool kept = false;  // lives on when the turn ends
+  bool kept = false;     // lives on when the turn ends
+  std::string known_as;  // by which id the conversation knows it; empty: its own
   bool operator==(const SandboxBound&) const = default;
 };
 
@@ -199,6 +201,8 @@ struct ToolEnded {
   std::vector<std::string> redacted;
   std::string full;             // SHA-256 of all of it, when `text` is only a part
   std::int64_t full_bytes = 0;  // of all of it
+  std::string sandbox;          // of a checkpoint, as the conversation knows it
+  std::string checkpoint;       // of that sandbox, taken when the command had ended
   Usage usage = {};             // of an agent that did it
   std::int64_t took_ms = 0;
   bool operator==(const ToolEnded&) const = default;

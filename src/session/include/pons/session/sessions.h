@@ -76,6 +76,8 @@ class Sessions final : private Audience {
   struct Feed;
 
   Task<Result<Loaded*>> load(const std::string& session);
+  Task<std::vector<SandboxBound>> copy_sandboxes(const State& then, bool has_moved_on,
+                                                 const NewSession& wish);
   Loaded& start(Lease lease, State state, Summary summary);
   void forget_resting();
   Task<> adopt(std::string session);

@@ -32,9 +32,11 @@ struct Call {
 };
 
 struct Sandbox {
+  std::string id;
   std::string sandbox_template;
   Seq call = 0;  // that brought it
   bool kept = false;
+  std::vector<std::string> checkpoints;  // oldest first; of many, the last ones
   bool operator==(const Sandbox&) const = default;
 };
 
@@ -43,6 +45,9 @@ struct Asked {
   Purpose purpose = Purpose::kReply;
   bool operator==(const Asked&) const = default;
 };
+
+// A sandbox's older checkpoints are given up: each of them is a layer under its files.
+inline constexpr std::size_t kCheckpointsMax = 8;
 
 // What a session's events add up to. Holds what the next decision needs, not what happened.
 struct State {
@@ -72,7 +77,7 @@ struct State {
   std::string trouble_message;
   std::optional<std::int64_t> wake_at_ms;  // the next try is not before
 
-  std::map<std::string, Sandbox> sandboxes;  // by id
+  std::map<std::string, Sandbox> sandboxes;  // by the id that the conversation knows
   std::string last_sandbox;                  // bound last; may be gone
 
   Usage usage;

@@ -71,6 +71,8 @@ struct ExecuteOrder {
   std::string input;
   std::int64_t timeout_seconds = 0;
   enum class Undo : std::uint8_t { kNever, kOnFailure, kAlways } undo = Undo::kNever;
+  std::string checkpoint = {};  // to be taken when it has ended; empty: none
+  std::string forgotten = {};   // a checkpoint that is needed no more, once the new one is there
 };
 struct ExecuteReport {
   enum class End : std::uint8_t {
@@ -86,13 +88,25 @@ struct ExecuteReport {
   std::uint64_t lost_bytes = 0;  // of it, that nobody has any more
   std::int64_t took_ms = 0;
   bool rolled_back = false;
+  std::string checkpoint;  // that was taken; empty: none could be
   std::string note;
+};
+
+// A new sandbox with another's files.
+struct CopyOrder {
+  std::string sandbox;  // the new one's id
+  std::string from;
+  std::string checkpoint;  // of that one; empty: its files as they are now
+  std::string session;
+  std::string project;
 };
 
 class Hands {
  public:
   virtual ~Hands() = default;
   virtual Task<Result<ProvisionReport>> provision(ProvisionOrder order) = 0;
+  // kNotFound: there is no such sandbox, or no such checkpoint.
+  virtual Task<Result<void>> copy(CopyOrder order) = 0;
   // kNotFound: the sandbox is gone, and whether it ran with it. kInvalid: it was not run.
   virtual Task<Result<ExecuteReport>> execute(ExecuteOrder order) = 0;
   // Ends a command that nobody waits for any more.
