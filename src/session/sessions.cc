@@ -177,7 +177,15 @@ Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string pr
 }
 
 Task<Result<void>> Sessions::archive(std::string session) {
-  CO_TRY_VOID(co_await world_.log.archive(std::move(session), world_.now_ms()));
+  CO_TRY_VOID(co_await world_.log.archive(session, world_.now_ms()));
+  // What was kept for the next turn is kept for nobody.
+  if (const auto events = co_await read_all(session))
+    for (const auto& [id, sandbox] : session::fold(State{}, *events).sandboxes)
+      chores_->begin({.id = "destroy-" + id,
+                      .project = {},
+                      .session = session,
+                      .kind = "destroy_sandbox",
+                      .what = id});
   co_return {};
 }
 
