@@ -5,6 +5,7 @@
 #include "driver.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
+#include "pons/session/call_id.h"
 #include "pons/session/conversation.h"
 #include "pons/session/tool_text.h"
 #include "pons/session/tools.h"
@@ -61,7 +62,7 @@ std::string text_of_summary(const std::string& content) {
 }  // namespace
 
 std::string Driver::call_id(Seq seq) const {
-  return fmt::format("{}:{}", lease_.session, seq);
+  return call_id_of(lease_.session, seq);
 }
 
 ProvisionOrder Driver::order_of(Seq asked, std::int64_t block) const {
