@@ -88,15 +88,13 @@ Task<> Driver::ask_model(Asked asked) {
   std::string unsaid;
   linux::Event more(world_.loop);
   linux::TaskGroup speaker(world_.loop);
-  const bool is_heard =
-      asked.purpose == Purpose::kReply && world_.audience.wants_deltas(lease_.session);
-  if (is_heard) speaker.spawn(speak(unsaid, more));
+  if (asked.purpose == Purpose::kReply) speaker.spawn(speak(unsaid, more));
   const Listener listener{
       .on_text =
           [&](std::string_view text) {
-            if (!is_heard) return;
+            // Also while nobody listens: who comes later hears it from the beginning.
             unsaid += text;
-            more.set();
+            if (world_.audience.wants_deltas(lease_.session)) more.set();
           },
       .on_tool = [&](std::int64_t block,
                      std::string_view tool) { prepare_sandbox(asked.seq, block, tool); }};
