@@ -188,6 +188,7 @@ void Driver::prepare_sandbox(Seq asked, std::int64_t block, std::string_view too
 Task<> Driver::make_ready(ProvisionOrder order, Prepared& prepared) {
   prepared.report = co_await world_.hands.provision(std::move(order));
   prepared.done.set();
+  if (!state_.asked) drop_prepared();  // the answer is over, or nobody waits for it any more
 }
 
 Task<Result<ProvisionReport>> Driver::take_sandbox(const ProvisionOrder& order) {
@@ -203,7 +204,7 @@ Task<Result<ProvisionReport>> Driver::take_sandbox(const ProvisionOrder& order) 
 // Those that no call of the answer wants.
 void Driver::drop_prepared() {
   std::erase_if(prepared_, [this](const auto& prepared) {
-    if (!prepared.second->done.is_set()) return false;  // looked at again when it is there
+    if (!prepared.second->done.is_set()) return false;  // looked at when it is there
     const auto is_its_call = [&](const Call& call) {
       return call.name == kProvision &&
              order_of(state_.last_asked, call.block).sandbox == prepared.first;
