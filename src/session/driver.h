@@ -80,6 +80,7 @@ class Driver {
   Task<Result<ProvisionReport>> take_sandbox(const ProvisionOrder& order);
   void drop_prepared();
   Task<Redaction> redact(std::string text);
+  Task<> redact_full(ToolEnded& ended, Blob& blob);
   std::int64_t pause_before_next_try(std::int64_t asked_for_ms, Seq asked) const;
   Task<> run_call(Seq seq);
   Task<Item> provision(const Call& call);

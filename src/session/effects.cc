@@ -113,11 +113,16 @@ Task<> Driver::ask_model(Asked asked) {
   auto& whole = std::get<Answer>(answer);
   const std::int64_t took_ms = milliseconds_since(world_.loop, begun);
   if (asked.purpose == Purpose::kSummary) {
-    deliver({.events = {ContextSummarised{.asked = asked.seq,
-                                          .summary = text_of_summary(whole.content),
-                                          .usage = whole.usage,
-                                          .took_ms = took_ms}},
-             .effect = asked.seq});
+    std::string summary = text_of_summary(whole.content);
+    Redaction clean = co_await redact(summary);
+    deliver(
+        {.events = {ContextSummarised{.asked = asked.seq,
+                                      .summary = std::move(summary),
+                                      .shown = clean.redacted.empty() ? "" : std::move(clean.text),
+                                      .redacted = std::move(clean.redacted),
+                                      .usage = whole.usage,
+                                      .took_ms = took_ms}},
+         .effect = asked.seq});
     co_return;
   }
   Redaction clean = co_await redact(whole.content);
@@ -232,11 +237,23 @@ Task<> Driver::run_call(Seq seq) {
     auto* ended = std::get_if<ToolEnded>(&event);
     if (ended == nullptr) continue;
     Redaction clean = co_await redact(ended->text);
-    if (clean.redacted.empty()) continue;
-    ended->shown = std::move(clean.text);
+    if (!clean.redacted.empty()) ended->shown = std::move(clean.text);
     ended->redacted = std::move(clean.redacted);
+    for (Blob& blob : item.blobs) co_await redact_full(*ended, blob);
   }
   deliver(std::move(item));
+}
+
+// All of an output is kept for people only: as they may see it, while it is known what may not be.
+Task<> Driver::redact_full(ToolEnded& ended, Blob& blob) {
+  Redaction clean = co_await redact(blob.bytes);
+  if (clean.redacted.empty()) co_return;
+  blob = {.digest = sha256_hex(clean.text), .bytes = std::move(clean.text)};
+  ended.full = blob.digest;
+  ended.full_bytes = static_cast<std::int64_t>(blob.bytes.size());
+  for (std::string& name : clean.redacted)
+    if (std::ranges::find(ended.redacted, name) == ended.redacted.end())
+      ended.redacted.push_back(std::move(name));
 }
 
 Task<Driver::Item> Driver::provision(const Call& call) {

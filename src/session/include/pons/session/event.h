@@ -159,6 +159,8 @@ struct ModelAnswered {
 struct ContextSummarised {
   Seq asked = 0;
   std::string summary;
+  std::string shown;  // for others when they may see less; empty: the same
+  std::vector<std::string> redacted;
   Usage usage;
   std::int64_t took_ms = 0;
   bool operator==(const ContextSummarised&) const = default;
@@ -197,7 +199,7 @@ struct ToolEnded {
   std::string text;   // for the model
   std::string shown;  // for others when they may see less; empty: the same
   std::vector<std::string> redacted;
-  std::string full;             // SHA-256 of all of it, when `text` is only a part
+  std::string full;             // SHA-256 of all of it for others, when `text` is only a part
   std::int64_t full_bytes = 0;  // of all of it
   Usage usage = {};             // of an agent that did it
   std::int64_t took_ms = 0;
