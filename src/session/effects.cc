@@ -272,7 +272,9 @@ Task<Driver::Item> Driver::provision(const Call& call) {
   }
   const auto report = co_await take_sandbox(order);
   if (!report) {
-    item.events.push_back(failed(call.seq, report.error()));
+    const bool has_no_template = report.error().code == ErrorCode::kNotFound;
+    item.events.push_back(has_no_template ? refused(call.seq, report.error())
+                                          : failed(call.seq, report.error()));
     co_return item;
   }
   item.events.push_back(SandboxBound{.call = call.seq,
