@@ -177,15 +177,14 @@ Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string pr
 }
 
 Task<Result<void>> Sessions::archive(std::string session) {
-  CO_TRY_VOID(co_await world_.log.archive(session, world_.now_ms()));
-  // What was kept for the next turn is kept for nobody.
-  if (const auto events = co_await read_all(session))
-    for (const auto& [id, sandbox] : session::fold(State{}, *events).sandboxes)
-      chores_->begin({.id = "destroy-" + id,
-                      .project = {},
-                      .session = session,
-                      .kind = "destroy_sandbox",
-                      .what = id});
+  // What was kept for the next turn is kept for nobody. The log says so first, so that it goes
+  // whoever dies meanwhile.
+  CO_TRY(const Loaded* loaded, co_await load(session));
+  std::vector<std::string> kept;
+  for (const auto& [id, sandbox] : loaded->driver.state().sandboxes) kept.push_back(id);
+  if (status_of(loaded->driver.state()) == Status::kIdle)
+    for (std::string& id : kept) CO_TRY_VOID(co_await add(session, SandboxReleased{std::move(id)}));
+  CO_TRY_VOID(co_await world_.log.archive(std::move(session), world_.now_ms()));
   co_return {};
 }
 
