@@ -119,7 +119,9 @@ class Hands(SessionTestCase):
         self.assertIn("kept\n[exit code 0", results(events)[-1]["text"])
         self.assertEqual(self.sandboxes_of(session), {bound["sandbox"]})
         self.client.ask("POST", f"/x/sessions/{session}/archive")
+        one(self.client.events(session), "sandbox.released", sandbox=bound["sandbox"])
         self.assert_gone(session)
+        self.assertEqual(self.run_json("replay", session)["divergences"], [])
 
     def test_the_sandbox_is_there_before_the_model_has_said_all_of_its_call(self):
         """The model writes its arguments so slowly that only an interrupt ends the answer."""

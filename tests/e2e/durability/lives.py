@@ -1,15 +1,14 @@
 """Sessions that write one line after the other, and a client that never gives up."""
 
-import http.client
 import threading
 import time
 
 from pons_fixture import PATIENCE_SECONDS
-from session_world import Refused, calls, config, execute, provision, text
+from sandbox_world import LOST
+from session_world import Refused, calls, config, execute, one, provision, text
 
 from .checker import Record
 
-LOST = (OSError, http.client.HTTPException, ValueError)
 DEADLINE_SECONDS = 20 * PATIENCE_SECONDS
 
 
@@ -39,11 +38,12 @@ def script(turns, calls_per_turn):
 
 
 class Life(threading.Thread):
-    """One session from its making to the end of its last turn, whatever it takes."""
+    """One session from its making until it is archived, whatever it takes."""
 
-    def __init__(self, client, name, turns, calls_per_turn):
+    def __init__(self, client, warden, name, turns, calls_per_turn):
         super().__init__()
         self.client = client
+        self.warden = warden
         self.turns = turns
         wanted = [line(turn, i) for turn in range(turns) for i in range(calls_per_turn)]
         self.record = Record(session=name, wanted=wanted, ends=turns)
@@ -58,6 +58,9 @@ class Life(threading.Thread):
                 seq = self.insist(lambda: self.client.say(self.record.session, words, dedupe=words))
                 self.record.acknowledged[seq] = words
                 self.insist(lambda: self.listen(turn + 1))
+            self.record.log = self.insist(lambda: self.client.events(self.record.session))
+            self.record.lines = self.insist(self.read_lines)
+            self.insist(lambda: self.client.ask("POST", f"/x/sessions/{self.record.session}/archive"))
         except Exception as error:  # pylint: disable=broad-except
             self.error = error
 
@@ -89,10 +92,17 @@ class Life(threading.Thread):
                 else:
                     raise OSError("the stream ended")
 
+    def read_lines(self):
+        """As they stand in the sandbox, which the session has kept."""
+        written, ended = self.warden.run(one(self.record.log, "sandbox.bound")["sandbox"], "cat lines")
+        if ended is None:
+            raise OSError("the stream was cut")
+        return written.split()
 
-def live(client, names, turns, calls_per_turn, at_once):
+
+def live(client, warden, names, turns, calls_per_turn, at_once):
     """Their records; not more of them at work at the same time than `at_once`."""
-    lives = [Life(client, name, turns, calls_per_turn) for name in names]
+    lives = [Life(client, warden, name, turns, calls_per_turn) for name in names]
     for begin in range(0, len(lives), at_once):
         some = lives[begin:begin + at_once]
         for life in some:
