@@ -1,5 +1,6 @@
 """Sessions of agents, as a person has them: a brain that thinks without hands, and hands that live for one task."""
 
+import hashlib
 import json
 import time
 
@@ -90,15 +91,18 @@ class Hands(SessionTestCase):
         self.assertEqual([bool(each.get("is_error")) for each in commands], [False, False])
 
     def test_a_session_has_as_many_sandboxes_as_it_wants(self):
-        self.start_agents([
-            {"when": {"user": "two", "turn": 0}, **calls(provision(), provision())},
-            {"when": {"user": "two", "turn": 1}, **calls(execute("hostname; echo here > mark; ls"))},
-            {"when": {"user": "two", "turn": 2}, **text("Two.")},
-        ])
-        events = self.finish(self.client.create("two sandboxes"))
-        bound = [each["sandbox"] for each in of(events, "sandbox.bound")]
-        self.assertEqual(len(set(bound)), 2)
-        self.assertEqual({each["sandbox"] for each in of(events, "sandbox.released")}, set(bound))
+        # The model would read the names; a script must know them: of the session, the question, and the call in its answer.
+        first, second = (f"sx-{hashlib.sha256(f'pair:3:{call}'.encode()).hexdigest()[:24]}" for call in (0, 1))
+        self.start_agents(play("two", calls(provision(), provision()),
+                               calls(execute("echo mine > f", sandbox_id=first)),
+                               calls(execute("cat f", sandbox_id=first), execute("cat f", sandbox_id=second)),
+                               text("Two.")))
+        events = self.finish(self.client.create("two sandboxes", id="pair"))
+        self.assertEqual({each["sandbox"] for each in of(events, "sandbox.bound")}, {first, second})
+        self.assertEqual({each["sandbox"] for each in of(events, "sandbox.released")}, {first, second})
+        commands = results(events)
+        self.assertIn("mine\n[exit code 0", commands[1]["text"])
+        self.assertIn("[exit code 1", commands[2]["text"])
 
     def test_a_command_waits_for_the_sandbox_of_the_same_answer(self):
         self.start_agents(play("at once", calls(provision(), execute("echo ready")), text("Done.")))
