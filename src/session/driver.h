@@ -54,7 +54,6 @@ class Driver {
     explicit Prepared(linux::Loop& loop) : done(loop) {}
     linux::Event done;
     std::optional<Result<ProvisionReport>> report;
-    bool is_used = false;
   };
   enum class Stored : std::uint8_t { kYes, kLost, kRefused };
 

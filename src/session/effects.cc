@@ -199,14 +199,13 @@ Task<> Driver::make_ready(ProvisionOrder order, Prepared& prepared) {
 Task<Result<ProvisionReport>> Driver::take_sandbox(const ProvisionOrder& order) {
   if (const auto found = prepared_.find(order.sandbox); found != prepared_.end()) {
     Prepared& prepared = *found->second;
-    prepared.is_used = true;
     co_await prepared.done.wait(kNever);
     if (*prepared.report) co_return *prepared.report;
   }
   co_return co_await world_.hands.provision(order);
 }
 
-// Those that no call of the answer wants.
+// Those that no call of the answer wants, or waits for any more.
 void Driver::drop_prepared() {
   std::erase_if(prepared_, [this](const auto& prepared) {
     if (!prepared.second->done.is_set()) return false;  // looked at when it is there
@@ -217,8 +216,7 @@ void Driver::drop_prepared() {
     if (std::ranges::any_of(state_.calls,
                             [&](const Call& call) { return is_its_call(call) && !call.ended; }))
       return false;
-    if (!prepared.second->is_used && !state_.sandboxes.contains(prepared.first))
-      chores_.drop_sandbox(prepared.first);
+    if (!state_.sandboxes.contains(prepared.first)) chores_.drop_sandbox(prepared.first);
     return true;
   });
 }

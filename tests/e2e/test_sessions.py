@@ -139,18 +139,21 @@ class Hands(SessionTestCase):
 
     def test_a_sandbox_that_comes_too_late_is_not_kept(self):
         """It is wanted, not wanted any more, and only then made."""
-        self.start_agents(play("slowly", text("I will.", **calls(provision(), chunk_ms=600_000))))
-        session = self.client.create()
-        self.pause_role("warden")
-        with self.client.stream(session) as stream:
-            self.client.say(session, "slowly")
-            stream.until("agent.delta")
-        time.sleep(0.5)  # now it has begun to call
-        self.client.interrupt(session)
-        self.finish(session, "interrupted")
-        self.resume_role("warden")
-        time.sleep(0.5)  # now it is made
-        self.assert_gone(session)
+        self.start_agents([*play("slowly", text("I will.", **calls(provision(), chunk_ms=600_000))),
+                           *play("at once", text("I will.", **calls(provision())))])
+        for words, begun in (("slowly", "agent.delta"), ("at once", "tool.called")):
+            with self.subTest(words):
+                session = self.client.create()
+                self.pause_role("warden")
+                with self.client.stream(session) as stream:
+                    self.client.say(session, words)
+                    stream.until(begun)
+                time.sleep(0.5)  # now it has asked for it
+                self.client.interrupt(session)
+                self.finish(session, "interrupted")
+                self.resume_role("warden")
+                time.sleep(0.5)  # now it is made
+                self.assert_gone(session)
 
     def test_output_that_is_too_long_is_cut_for_the_model_and_kept_for_people(self):
         self.start_agents(play("much", calls(provision()), calls(execute("seq 1 20000; echo the end")), text("Much.")))
