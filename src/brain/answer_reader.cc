@@ -48,8 +48,9 @@ Json whole_block(std::string_view start, std::string_view text, std::string_view
   for (const std::string& citation : citations) block["citations"].push_back(*parse_json(citation));
   if (!partial.empty()) {
     auto input = parse_json(partial);
-    // Arguments that are no object are shown to the model as it wrote them, by the tool.
-    block["input"] = input && input->is_object() ? std::move(*input) : Json(partial);
+    // Nobody takes back arguments that are no object: in one, the tool refuses them as any others.
+    block["input"] =
+        input && input->is_object() ? std::move(*input) : Json{{"malformed_arguments", partial}};
   }
   return block;
 }

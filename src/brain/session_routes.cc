@@ -78,6 +78,15 @@ Task<Result<Summary>> find_own(Minds& minds, http::Exchange& exchange, std::stri
   co_return summary;
 }
 
+// A body that is too long is no reason to come again later, as other limits are.
+Task<Result<std::string>> read_body(http::Exchange& exchange) {
+  auto body = co_await exchange.read_whole_body(kBodyBytesMax);
+  if (!body && body.error().code == ErrorCode::kLimit)
+    co_return make_error(ErrorCode::kInvalid, "read request",
+                         fmt::format("the body is longer than {}", human_bytes(kBodyBytesMax)));
+  co_return body;
+}
+
 using Work = Task<Result<Json>> (*)(Minds&, http::Exchange&, std::string);
 
 Task<> answer(Work work, Minds& minds, http::Exchange& exchange, std::string word) {
@@ -90,7 +99,7 @@ Task<> answer(Work work, Minds& minds, http::Exchange& exchange, std::string wor
 
 Task<Result<Json>> create_session(Minds& minds, http::Exchange& exchange, std::string) {
   CO_TRY(auto project, project_of(exchange));
-  CO_TRY(const auto body, co_await exchange.read_whole_body(kBodyBytesMax));
+  CO_TRY(const auto body, co_await read_body(exchange));
   CO_TRY(auto wish, parse_new_session(body, minds.agents));
   wish.project = std::move(project);
   CO_TRY(const auto summary, co_await minds.sessions.create(std::move(wish)));
@@ -119,7 +128,7 @@ Task<Result<Json>> show_session(Minds& minds, http::Exchange& exchange, std::str
 
 Task<Result<Json>> add_events(Minds& minds, http::Exchange& exchange, std::string id) {
   CO_TRY_VOID(co_await find_own(minds, exchange, id));
-  CO_TRY(const auto body, co_await exchange.read_whole_body(kBodyBytesMax));
+  CO_TRY(const auto body, co_await read_body(exchange));
   CO_TRY(auto inputs, parse_inputs(body));
   Json seqs = Json::array();
   for (session::Event& input : inputs) {
@@ -151,7 +160,7 @@ Task<Result<Json>> list_events(Minds& minds, http::Exchange& exchange, std::stri
 
 Task<Result<Json>> fork_session(Minds& minds, http::Exchange& exchange, std::string id) {
   CO_TRY(const auto original, co_await find_own(minds, exchange, std::move(id)));
-  CO_TRY(const auto body, co_await exchange.read_whole_body(kBodyBytesMax));
+  CO_TRY(const auto body, co_await read_body(exchange));
   CO_TRY(const auto at, parse_fork(body));
   CO_TRY(const auto summary, co_await minds.sessions.fork(original.id, at, original.project));
   co_return to_json(summary);

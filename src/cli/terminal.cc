@@ -36,11 +36,17 @@ std::string_view code_of(Tone tone) {
   return "";
 }
 
-// What terminals obey instead of showing: C0, DEL, and U+0080 to U+009F.
-bool begins_with_control(std::string_view text) {
-  const auto c = static_cast<unsigned char>(text[0]);
-  return c < 0x20 || c == 0x7F ||
-         (c == 0xC2 && text.size() > 1 && (static_cast<unsigned char>(text[1]) & 0xE0) == 0x80);
+// Bytes of what terminals obey instead of showing, at the beginning of a text: C0, DEL, U+0080 to
+// U+009F, and what turns the direction of writing around (U+202A to U+202E, U+2066 to U+2069).
+std::size_t bytes_of_control(std::string_view text) {
+  const auto at = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  if (at(0) < 0x20 || at(0) == 0x7F) return 1;
+  if (at(0) == 0xC2 && (at(1) & 0xE0U) == 0x80) return 2;
+  const bool turns = (at(1) == 0x80 && at(2) >= 0xAA && at(2) <= 0xAE) ||
+                     (at(1) == 0x81 && at(2) >= 0xA6 && at(2) <= 0xA9);
+  return at(0) == 0xE2 && turns ? 3 : 0;
 }
 
 // Code points, which is as near to columns as needed here.
@@ -53,14 +59,11 @@ std::size_t width_of(std::string_view text) {
 
 std::string printable(std::string_view text, LineFeeds line_feeds) {
   std::string clean;
-  for (std::size_t at = 0; at < text.size(); ++at) {
+  for (std::size_t at = 0; at < text.size();) {
     const bool kept = text[at] == '\n' && line_feeds == LineFeeds::kKept;
-    if (kept || !begins_with_control(text.substr(at))) {
-      clean += text[at];
-    } else {
-      clean += '?';
-      if (text[at] == '\xC2') ++at;
-    }
+    const std::size_t control = kept ? 0 : bytes_of_control(text.substr(at));
+    clean += control > 0 ? '?' : text[at];
+    at += std::max<std::size_t>(1, control);
   }
   return clean;
 }

@@ -152,6 +152,7 @@ Result<int> serve(roles::RoleStart start) {
                           TRY(read_map(runtime->start(), "environments")));
   TRY_VOID(attachments.adopt());
   runtime->add_routes(egress_routes(boundary, attachments));
+  runtime->set_body_bytes_max(kRedactedBytesMax);
   runtime->add_routes(vault::vault_routes(*vault, supervisor::refuse_unless_operator));
   runtime->add_routes(vault::secret_routes(*project_secrets, refuse_unless_caller));
   runtime->add_routes(audit::audit_routes(*audit, supervisor::refuse_unless_operator));

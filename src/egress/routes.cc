@@ -21,7 +21,6 @@ namespace pons::egress {
 namespace {
 
 constexpr std::size_t kBodyBytesMax = 8 << 20;
-constexpr std::size_t kRedactedBytesMax = 32 << 20;
 
 struct Context {
   Boundary& boundary;

@@ -7,6 +7,9 @@
 
 namespace pons::egress {
 
+// Of a text that is looked through: as long as an answer of a model or an output that is kept.
+inline constexpr std::size_t kRedactedBytesMax = 32 << 20;
+
 // For the warden:    PUT and DELETE /sandboxes/{key}, PUT /sandboxes (which of them are alive)
 // For the operator:  GET /sandboxes, PUT /sandboxes/{id}/policy, PUT /environments, POST /explain,
 //                    GET /access-requests, POST /access-requests/{id}/close,

@@ -25,7 +25,9 @@ struct ScriptedAnswer {
     std::optional<std::uint64_t> turn;  // so many answers are in the conversation already
   } when;
 
-  models::Answer answer;  // "{user}" in its text becomes the last message of the user
+  // "{user}" in its text and arguments becomes the last message of the user, "{tool_result}" the
+  // last tool result.
+  models::Answer answer;
   bool has_usage = false;
   Duration delay{};             // before the first event
   std::size_t chunk_bytes = 0;  // 0: each part in one piece

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
+#include "pons/base/json.h"
 #include "script.h"
 #include "situation.h"
 
@@ -15,7 +18,19 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-// What is said this time: with ids, usage and the user's words in it.
+// What was heard last takes the place of its names.
+void fill_in(std::string& text, std::string_view user, std::string_view tool_result) {
+  replace_all(text, "{user}", user);
+  replace_all(text, "{tool_result}", tool_result);
+}
+
+// Within JSON text.
+std::string escaped(const std::string& text) {
+  const std::string quoted = dump_json(text);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+// What is said this time: with ids, usage and what was heard in it.
 models::Answer said_now(const ScriptedAnswer& scripted, const models::Request& request,
                         std::string_view model, std::size_t request_bytes) {
   models::Answer answer = scripted.answer;
@@ -26,10 +41,11 @@ models::Answer said_now(const ScriptedAnswer& scripted, const models::Request& r
   std::size_t number = 0;
   for (models::Part& part : answer.parts) {
     if (auto* text = std::get_if<models::TextPart>(&part.content)) {
-      replace_all(text->text, "{user}", now.user);
+      fill_in(text->text, now.user, now.tool_result);
       bytes += text->text.size();
     } else if (auto* call = std::get_if<models::ToolCallPart>(&part.content)) {
       if (call->id.empty()) call->id = fmt::format("toolu_scripted_{}_{}", now.turn, number++);
+      fill_in(call->input, escaped(now.user), escaped(now.tool_result));
       bytes += call->input.size();
     } else if (auto* thinking = std::get_if<models::ThinkingPart>(&part.content)) {
       bytes += thinking->text.size();

@@ -40,6 +40,13 @@ bool has_unended_calls(const State& state) {
   return std::ranges::any_of(state.calls, [](const Call& call) { return !call.ended; });
 }
 
+// Of a question to a person, which nobody reads before it is shown.
+std::string why_not_asked(const Call& call) {
+  if (call.name != kAskHuman) return {};
+  const auto question = read_question(call.input);
+  return question ? std::string() : question.error().message;
+}
+
 void begin_calls(const State& state, std::vector<Command>& out) {
   bool sandbox_to_come = false;  // of an earlier call of the same answer
   for (std::size_t i = 0; i < state.calls.size(); ++i) {
@@ -50,6 +57,8 @@ void begin_calls(const State& state, std::vector<Command>& out) {
             i, "Your answer was cut off at its token limit; this was not run. Make it shorter."});
       else if (!is_allowed(state.agent, call.name))
         out.emplace_back(RefuseCall{i, "There is no tool of this name."});
+      else if (const auto why = why_not_asked(call); !why.empty())
+        out.emplace_back(RefuseCall{i, why});
       else if (!sandbox_to_come || !takes_last_sandbox(call.name, call.input))
         out.emplace_back(BeginCall{i});
     }

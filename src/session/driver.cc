@@ -147,6 +147,8 @@ Result<Seq> Driver::check_input(const Event& event) const {
       return make_error(ErrorCode::kInvalid, "answer question",
                         "nobody waits for an answer to this call");
   }
+  if (std::holds_alternative<SandboxReleased>(event) && state_.turn_open)
+    return make_error(ErrorCode::kConflict, "release sandbox", "the session is at work");
   return state_.head + 1;
 }
 

@@ -57,7 +57,6 @@ class Driver {
     explicit Prepared(linux::Loop& loop) : done(loop) {}
     linux::Event done;
     std::optional<Result<ProvisionReport>> report;
-    bool is_used = false;
   };
   enum class Stored : std::uint8_t { kYes, kLost, kRefused };
 
@@ -83,6 +82,7 @@ class Driver {
   Task<Result<ProvisionReport>> take_sandbox(const ProvisionOrder& order);
   void drop_prepared();
   Task<Redaction> redact(std::string text);
+  Task<> redact_full(ToolEnded& ended, Blob& blob);
   std::int64_t pause_before_next_try(std::int64_t asked_for_ms, Seq asked) const;
   Task<> run_call(Seq seq);
   Task<Item> provision(const Call& call);

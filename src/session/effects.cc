@@ -5,6 +5,7 @@
 #include "driver.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
+#include "pons/session/call_id.h"
 #include "pons/session/conversation.h"
 #include "pons/session/tool_text.h"
 #include "pons/session/tools.h"
@@ -74,7 +75,7 @@ std::string sandbox_id_for(std::string_view purpose) {
 }
 
 std::string Driver::call_id(Seq seq) const {
-  return fmt::format("{}:{}", lease_.session, seq);
+  return call_id_of(lease_.session, seq);
 }
 
 ProvisionOrder Driver::order_of(Seq asked, std::int64_t block) const {
@@ -98,15 +99,13 @@ Task<> Driver::ask_model(Asked asked) {
   std::string unsaid;
   linux::Event more(world_.loop);
   linux::TaskGroup speaker(world_.loop);
-  const bool is_heard =
-      asked.purpose == Purpose::kReply && world_.audience.wants_deltas(lease_.session);
-  if (is_heard) speaker.spawn(speak(unsaid, more));
+  if (asked.purpose == Purpose::kReply) speaker.spawn(speak(unsaid, more));
   const Listener listener{
       .on_text =
           [&](std::string_view text) {
-            if (!is_heard) return;
+            // Also while nobody listens: who comes later hears it from the beginning.
             unsaid += text;
-            more.set();
+            if (world_.audience.wants_deltas(lease_.session)) more.set();
           },
       .on_tool = [&](std::int64_t block,
                      std::string_view tool) { prepare_sandbox(asked.seq, block, tool); }};
@@ -125,11 +124,16 @@ Task<> Driver::ask_model(Asked asked) {
   auto& whole = std::get<Answer>(answer);
   const std::int64_t took_ms = milliseconds_since(world_.loop, begun);
   if (asked.purpose == Purpose::kSummary) {
-    deliver({.events = {ContextSummarised{.asked = asked.seq,
-                                          .summary = text_of_summary(whole.content),
-                                          .usage = whole.usage,
-                                          .took_ms = took_ms}},
-             .effect = asked.seq});
+    std::string summary = text_of_summary(whole.content);
+    Redaction clean = co_await redact(summary);
+    deliver(
+        {.events = {ContextSummarised{.asked = asked.seq,
+                                      .summary = std::move(summary),
+                                      .shown = clean.redacted.empty() ? "" : std::move(clean.text),
+                                      .redacted = std::move(clean.redacted),
+                                      .usage = whole.usage,
+                                      .took_ms = took_ms}},
+         .effect = asked.seq});
     co_return;
   }
   Redaction clean = co_await redact(whole.content);
@@ -200,22 +204,22 @@ void Driver::prepare_sandbox(Seq asked, std::int64_t block, std::string_view too
 Task<> Driver::make_ready(ProvisionOrder order, Prepared& prepared) {
   prepared.report = co_await world_.hands.provision(std::move(order));
   prepared.done.set();
+  if (!state_.asked) drop_prepared();  // the answer is over, or nobody waits for it any more
 }
 
 Task<Result<ProvisionReport>> Driver::take_sandbox(const ProvisionOrder& order) {
   if (const auto found = prepared_.find(order.sandbox); found != prepared_.end()) {
     Prepared& prepared = *found->second;
-    prepared.is_used = true;
     co_await prepared.done.wait(kNever);
     if (*prepared.report) co_return *prepared.report;
   }
   co_return co_await world_.hands.provision(order);
 }
 
-// Those that no call of the answer wants.
+// Those that no call of the answer wants, or waits for any more.
 void Driver::drop_prepared() {
   std::erase_if(prepared_, [this](const auto& prepared) {
-    if (!prepared.second->done.is_set()) return false;  // looked at again when it is there
+    if (!prepared.second->done.is_set()) return false;  // looked at when it is there
     const auto is_its_call = [&](const Call& call) {
       return call.name == kProvision &&
              order_of(state_.last_asked, call.block).sandbox == prepared.first;
@@ -223,8 +227,7 @@ void Driver::drop_prepared() {
     if (std::ranges::any_of(state_.calls,
                             [&](const Call& call) { return is_its_call(call) && !call.ended; }))
       return false;
-    if (!prepared.second->is_used && !state_.sandboxes.contains(prepared.first))
-      chores_.drop_sandbox(prepared.first);
+    if (!state_.sandboxes.contains(prepared.first)) chores_.drop_sandbox(prepared.first);
     return true;
   });
 }
@@ -243,11 +246,23 @@ Task<> Driver::run_call(Seq seq) {
     auto* ended = std::get_if<ToolEnded>(&event);
     if (ended == nullptr) continue;
     Redaction clean = co_await redact(ended->text);
-    if (clean.redacted.empty()) continue;
-    ended->shown = std::move(clean.text);
+    if (!clean.redacted.empty()) ended->shown = std::move(clean.text);
     ended->redacted = std::move(clean.redacted);
+    for (Blob& blob : item.blobs) co_await redact_full(*ended, blob);
   }
   deliver(std::move(item));
+}
+
+// All of an output is kept for people only: as they may see it, while it is known what may not be.
+Task<> Driver::redact_full(ToolEnded& ended, Blob& blob) {
+  Redaction clean = co_await redact(blob.bytes);
+  if (clean.redacted.empty()) co_return;
+  blob = {.digest = sha256_hex(clean.text), .bytes = std::move(clean.text)};
+  ended.full = blob.digest;
+  ended.full_bytes = static_cast<std::int64_t>(blob.bytes.size());
+  for (std::string& name : clean.redacted)
+    if (std::ranges::find(ended.redacted, name) == ended.redacted.end())
+      ended.redacted.push_back(std::move(name));
 }
 
 Task<Driver::Item> Driver::provision(const Call& call) {
@@ -266,7 +281,9 @@ Task<Driver::Item> Driver::provision(const Call& call) {
   }
   const auto report = co_await take_sandbox(order);
   if (!report) {
-    item.events.push_back(failed(call.seq, report.error()));
+    const bool has_no_template = report.error().code == ErrorCode::kNotFound;
+    item.events.push_back(has_no_template ? refused(call.seq, report.error())
+                                          : failed(call.seq, report.error()));
     co_return item;
   }
   item.events.push_back(SandboxBound{.call = call.seq,

@@ -130,6 +130,8 @@ template <class Field>
 void each_field(Field& field, ContextSummarised& event) {
   field("asked", event.asked);
   field("summary", event.summary);
+  field("shown", event.shown);
+  field("redacted", event.redacted);
   field("usage", event.usage);
   field("took_ms", event.took_ms);
 }
@@ -356,9 +358,10 @@ Result<Event> read_event(std::string_view type, std::string_view body) {
 std::string write_public(const StoredEvent& stored) {
   Json json = {{"seq", stored.seq}, {"at_unix_ms", stored.at_ms}, {"type", type_of(stored.event)}};
   Json fields = to_json(stored.event);
-  show_less(fields, std::holds_alternative<ModelAnswered>(stored.event) ? "content"
-                    : std::holds_alternative<ToolCalled>(stored.event)  ? "input"
-                                                                        : "text");
+  show_less(fields, std::holds_alternative<ModelAnswered>(stored.event)       ? "content"
+                    : std::holds_alternative<ToolCalled>(stored.event)        ? "input"
+                    : std::holds_alternative<ContextSummarised>(stored.event) ? "summary"
+                                                                              : "text");
   fields.erase("digest");
   json.update(fields);
   return dump_json(json);

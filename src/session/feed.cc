@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t kRecentEvents = 64;
 // Of a follower that does not keep up: it gets the whole answer with its event.
 constexpr std::size_t kDeltaBytesMax = 256 << 10;
-constexpr std::int64_t kReadAtOnce = 200;
+// So many are held for a follower that does not read; events may be large.
+constexpr std::size_t kHeldEvents = 8;
 
 }  // namespace
 
@@ -49,9 +50,16 @@ void FeedFollower::add_delta(std::string_view text) {
 std::vector<StoredEvent> FeedFollower::take_recent() {
   const auto& recent = sessions_.feeds_.at(session_)->recent;
   std::vector<StoredEvent> events;
-  if (recent.empty() || recent.front().seq > after_ + 1) return events;
-  for (const StoredEvent& stored : recent)
-    if (stored.seq > after_) events.push_back(stored);
+  if (!recent.empty() && recent.front().seq > after_ + 1) is_behind_ = true;
+  if (recent.empty() || is_behind_) return events;
+  for (const StoredEvent& stored : recent) {
+    if (stored.seq <= after_) continue;
+    if (events.size() == kHeldEvents) {
+      news_.set();
+      break;
+    }
+    events.push_back(stored);
+  }
   return events;
 }
 
@@ -61,9 +69,11 @@ Task<Result<News>> FeedFollower::next(TimePoint deadline) {
   news_.reset();
   news.deltas = std::exchange(deltas_, {});
   news.events = take_recent();
-  if (news.events.empty() && news.deltas.empty()) {
-    CO_TRY(news.events, co_await sessions_.world_.log.read(session_, after_, kReadAtOnce));
-    if (!news.events.empty()) news_.set();  // there may be more of them
+  if (is_behind_) {
+    CO_TRY(news.events, co_await sessions_.world_.log.read(session_, after_,
+                                                           static_cast<std::int64_t>(kHeldEvents)));
+    is_behind_ = !news.events.empty();  // there may be more of them
+    if (is_behind_) news_.set();
   }
   if (!news.events.empty()) after_ = news.events.back().seq;
   co_return news;
@@ -77,6 +87,8 @@ void Sessions::on_events(const std::string& session, const std::vector<StoredEve
   const auto found = feeds_.find(session);
   if (found == feeds_.end()) return;
   Feed& feed = *found->second;
+  // Somebody else had the session meanwhile: what they wrote is in the log.
+  if (!feed.recent.empty() && feed.recent.back().seq + 1 != events.front().seq) feed.recent.clear();
   feed.recent.insert(feed.recent.end(), events.begin(), events.end());
   while (feed.recent.size() > kRecentEvents) feed.recent.pop_front();
   for (FeedFollower* follower : feed.followers) follower->wake();

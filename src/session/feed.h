@@ -38,6 +38,7 @@ class FeedFollower final : public Follower {
   std::string session_;
   Seq after_;
   bool with_deltas_;
+  bool is_behind_ = true;  // what comes next is in the log only
   std::string deltas_;
   linux::Event news_;
 };

@@ -13,11 +13,12 @@ std::string text_of(const Event& event) {
   return fmt::format("{} {}", type_of(event), write_body(event));
 }
 
-// What only a decision writes. A call also ends, and a question also fails, by itself.
-bool is_decision(const Event& event) {
+// What only a decision writes. A call also ends, and a question also fails, by itself; between
+// turns, sandboxes go because the session is archived.
+bool is_decision(const State& state, const Event& event) {
   return std::holds_alternative<ModelAsked>(event) || std::holds_alternative<ToolCalled>(event) ||
-         std::holds_alternative<Said>(event) || std::holds_alternative<SandboxReleased>(event) ||
-         std::holds_alternative<TurnEnded>(event);
+         std::holds_alternative<Said>(event) || std::holds_alternative<TurnEnded>(event) ||
+         (std::holds_alternative<SandboxReleased>(event) && state.turn_open);
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ std::vector<Divergence> replay(const std::vector<StoredEvent>& events, std::size
         found.push_back({stored.seq, text_of(due[next_due].event), text_of(stored.event)});
         next_due = due.size();
       }
-    } else if (is_decision(stored.event)) {
+    } else if (is_decision(state, stored.event)) {
       found.push_back({stored.seq, "", text_of(stored.event)});
     }
     fold(state, stored);

@@ -213,6 +213,13 @@ Task<std::vector<SandboxBound>> Sessions::copy_sandboxes(const State& then, bool
 }
 
 Task<Result<void>> Sessions::archive(std::string session) {
+  // What was kept for the next turn is kept for nobody. The log says so first, so that it goes
+  // whoever dies meanwhile.
+  CO_TRY(const Loaded* loaded, co_await load(session));
+  std::vector<std::string> kept;
+  for (const auto& [id, sandbox] : loaded->driver.state().sandboxes) kept.push_back(id);
+  if (status_of(loaded->driver.state()) == Status::kIdle)
+    for (std::string& id : kept) CO_TRY_VOID(co_await add(session, SandboxReleased{std::move(id)}));
   CO_TRY_VOID(co_await world_.log.archive(std::move(session), world_.now_ms()));
   co_return {};
 }

@@ -160,6 +160,8 @@ struct ModelAnswered {
 struct ContextSummarised {
   Seq asked = 0;
   std::string summary;
+  std::string shown;  // for others when they may see less; empty: the same
+  std::vector<std::string> redacted;
   Usage usage;
   std::int64_t took_ms = 0;
   bool operator==(const ContextSummarised&) const = default;
@@ -199,7 +201,7 @@ struct ToolEnded {
   std::string text;   // for the model
   std::string shown;  // for others when they may see less; empty: the same
   std::vector<std::string> redacted;
-  std::string full;             // SHA-256 of all of it, when `text` is only a part
+  std::string full;             // SHA-256 of all of it for others, when `text` is only a part
   std::int64_t full_bytes = 0;  // of all of it
   std::string sandbox;          // of a checkpoint, as the conversation knows it
   std::string checkpoint;       // of that sandbox, taken when the command had ended
