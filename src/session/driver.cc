@@ -99,6 +99,7 @@ Task<bool> Driver::wait_for_news() {
 
 Task<> Driver::commit() {
   std::vector<Item> items = take_inbox();
+  if (items.empty()) co_return drop_prepared();  // one is ready, and nobody may want it any more
   // When only people said something, the store may refuse it and nothing has happened. What came
   // of work that was done must not be lost.
   const bool may_be_refused =
@@ -163,7 +164,7 @@ void Driver::add_chores(const State& before, Batch& batch) const {
     if (call->name == kSpawnAgent) add(Chores::kStopSession, child_of(call->seq));
     if (call->name == kProvision)
       if (const auto arguments = read_provision(call->input))
-        add(Chores::kDestroySandbox, order_for(*call, *arguments).sandbox);
+        add(Chores::kDestroySandbox, order_for(before.last_asked, *call, *arguments).sandbox);
   }
 }
 
@@ -288,7 +289,7 @@ void Driver::match_effects() {
       chores_.stop_command(effect->second->sandbox, call_id(effect->first));
     effect = effects_.erase(effect);
   }
-  if (!state_.asked) drop_prepared();
+  drop_prepared();
   const auto begin = [this](Seq seq, Task<> task) {
     auto& effect = effects_[seq];
     effect = std::make_unique<Effect>(world_.loop);

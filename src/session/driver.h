@@ -92,7 +92,7 @@ class Driver {
   static void put_text(ToolText text, ToolEnded ended, Item& item);
   std::string child_of(Seq call) const;
   ProvisionOrder order_of(Seq asked, std::int64_t block) const;
-  ProvisionOrder order_for(const Call& call, const ProvisionArguments& arguments) const;
+  ProvisionOrder order_for(Seq asked, const Call& call, const ProvisionArguments& arguments) const;
   std::string call_id(Seq seq) const;
   std::vector<std::string> sandbox_ids() const;
 

@@ -219,8 +219,7 @@ void Driver::prepare_sandbox(Seq asked, std::int64_t block, std::string_view too
 Task<> Driver::make_ready(ProvisionOrder order, Prepared& prepared) {
   prepared.report = co_await world_.hands.provision(std::move(order));
   prepared.done.set();
-  if (!state_.asked) drop_prepared();  // nobody may want it any more
-  news_.set();                         // and the session may rest now
+  news_.set();  // the session may rest now, or nobody wants it any more
 }
 
 Task<Result<ProvisionReport>> Driver::take_sandbox(const ProvisionOrder& order) {
@@ -234,6 +233,7 @@ Task<Result<ProvisionReport>> Driver::take_sandbox(const ProvisionOrder& order) 
 
 // Those that no call of the answer wants.
 void Driver::drop_prepared() {
+  if (state_.asked || over_) return;
   std::erase_if(prepared_, [this](const auto& prepared) {
     if (!prepared.second->done.is_set()) return false;  // looked at again when it is there
     const auto is_its_call = [&](const Call& call) {
@@ -276,7 +276,7 @@ Task<Driver::Item> Driver::provision(const Call& call) {
     item.events.push_back(refused(call.seq, arguments.error()));
     co_return item;
   }
-  const ProvisionOrder order = order_for(call, *arguments);
+  const ProvisionOrder order = order_for(state_.last_asked, call, *arguments);
   const auto report = co_await take_sandbox(order);
   if (!report) {
     item.events.push_back(failed(call.seq, report.error()));
@@ -293,8 +293,9 @@ Task<Driver::Item> Driver::provision(const Call& call) {
   co_return item;
 }
 
-ProvisionOrder Driver::order_for(const Call& call, const ProvisionArguments& arguments) const {
-  ProvisionOrder order = order_of(state_.last_asked, call.block);
+ProvisionOrder Driver::order_for(Seq asked, const Call& call,
+                                 const ProvisionArguments& arguments) const {
+  ProvisionOrder order = order_of(asked, call.block);
   if (!arguments.sandbox_template.empty() && arguments.sandbox_template != order.sandbox_template) {
     order.sandbox += "-t";  // the one that was made beforehand is another
     order.sandbox_template = arguments.sandbox_template;

@@ -88,6 +88,11 @@ void Sessions::on_events(const std::string& session, const std::vector<StoredEve
   const auto found = feeds_.find(session);
   if (found == feeds_.end()) return;
   Feed& feed = *found->second;
+  // Another process had the session meanwhile: what happened there is in the log only.
+  if (events.front().seq != feed.last + 1) {
+    feed.recent.clear();
+    feed.recent_bytes = 0;
+  }
   for (const StoredEvent& stored : events) {
     feed.recent.push_back({stored, write_body(stored.event).size()});
     feed.recent_bytes += feed.recent.back().bytes;
