@@ -63,7 +63,7 @@ class Fate {
   }
   // After something has happened in the world: the process may die before it hears of it.
   Task<> afterwards() {
-    if (std::exchange(crash_after_, false)) co_await die();
+    if (std::exchange(crash_after_, false) && !calm_) co_await die();
   }
   bool disk_is_full() const { return !calm_ && loop_.now() < disk_is_full_until_; }
 

@@ -36,6 +36,7 @@ class SimulatedModel final : public Model {
         break;
     }
     co_await fate_.afterwards();
+    if (script.is_in_vain) co_return NoAnswer{.message = "overloaded"};
     co_return Answer{
         .content = script.content(),
         .stop_reason = script.stop,
@@ -48,6 +49,7 @@ class SimulatedModel final : public Model {
     std::vector<std::string> blocks;
     std::vector<std::string> tools;  // beside the blocks; empty: no tool
     std::string stop = "end_turn";
+    bool is_in_vain = false;
 
     void text(std::string_view words) {
       blocks.push_back(fmt::format(R"({{"type":"text","text":"{}"}})", words));
@@ -102,6 +104,7 @@ class SimulatedModel final : public Model {
     }
     const std::size_t steps =
         1 + std::hash<std::string>{}(session + place.last) % static_cast<std::size_t>(steps_max_);
+    script.is_in_vain = place.last.starts_with("in vain");
     const bool loops = place.last.starts_with("for ever");
     if (place.step > steps && !loops) {
       script.text("done " + place.last);

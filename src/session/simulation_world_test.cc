@@ -74,7 +74,8 @@ class Simulation {
     const std::string id = fmt::format("s{}-{}", number, settings_.seed);
     const int kind = static_cast<int>(settings_.seed) + number;
     for (int m = 0; m < settings_.messages; ++m) {
-      const std::string text = fmt::format("{}m{}-{}", kind % 7 == 6 ? "for ever " : "", number, m);
+      const char* const manner = kind % 7 == 6 ? "for ever " : kind % 29 == 5 ? "in vain " : "";
+      const std::string text = fmt::format("{}m{}-{}", manner, number, m);
       for (;;) {
         co_await loop_->sleep_for(std::chrono::milliseconds(fate_.pick(3'000)));
         if (processes_.empty()) continue;
