@@ -65,7 +65,7 @@ class SimulatedLog final : public Log {
   Task<Result<void>> append(const Batch& batch) override {
     const auto turn = co_await fate_.wait();
     if (turn == Fate::Turn::kFailsBefore || fate_.disk_is_full()) co_return down();
-    if (refusal) co_return *std::exchange(refusal, {});
+    if (refusals > 0 && refusals--) co_return refusal;
     auto& stored = tables_.sessions.at(batch.lease.session);
     if (stored.epoch != batch.lease.epoch ||
         stored.events.back().seq + 1 != batch.events.front().seq)
@@ -146,7 +146,9 @@ class SimulatedLog final : public Log {
     co_return {};
   }
 
-  std::optional<Error> refusal;  // of the next append
+  // Of the next so many appends.
+  int refusals = 0;
+  Error refusal;
 
  private:
   static constexpr std::int64_t kLeaseMs = 30'000;
