@@ -3,6 +3,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "pons/base/check.h"
 #include "pons/base/json.h"
 #include "pons/session/conversation.h"
