@@ -1,15 +1,23 @@
 #include "answer_reader.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include "pons/base/json.h"
+#include "pons/base/text.h"
 
 namespace pons::brain {
 
 namespace {
 
 constexpr std::size_t kBlocksMax = 1'000;
-constexpr std::size_t kAnswerBytesMax = 16 << 20;
+// Of what is kept of it; as it comes, each piece has a frame around it.
+constexpr std::size_t kAnswerBytesMax = 4 << 20;
+constexpr std::size_t kStreamBytesMax = 64 << 20;
+// So that the whole answer is no deeper than anyone reads.
+constexpr JsonLimits kLimits{.depth = 32};
 
 const Json* find(const Json& json, const char* key) {
   if (!json.is_object()) return nullptr;
@@ -38,6 +46,12 @@ void take_usage(const Json* usage, session::Usage& into) {
   take_number(*usage, "output_tokens", into.output);
 }
 
+// Arguments that are no object: what the model wrote, in one. The tool refuses it, and the protocol
+// takes it back.
+Json unreadable(std::string_view text) {
+  return {{"unreadable", text}};
+}
+
 Json whole_block(std::string_view start, std::string_view text, std::string_view partial,
                  std::string_view signature, const std::vector<std::string>& citations) {
   Json block = *parse_json(start);
@@ -47,11 +61,12 @@ Json whole_block(std::string_view start, std::string_view text, std::string_view
   if (!signature.empty()) block["signature"] = signature;
   for (const std::string& citation : citations) block["citations"].push_back(*parse_json(citation));
   if (!partial.empty()) {
-    auto input = parse_json(partial);
-    // Nobody takes back arguments that are no object: in one, the tool refuses them as any others.
-    block["input"] =
-        input && input->is_object() ? std::move(*input) : Json{{"malformed_arguments", partial}};
+    auto input = parse_json(partial, kLimits);
+    block["input"] = input && input->is_object() ? std::move(*input) : unreadable(partial);
   }
+  if (type == "tool_use" && (!block.contains("input") || !block["input"].is_object()))
+    block["input"] =
+        block.contains("input") ? unreadable(dump_json(block["input"])) : Json::object();
   return block;
 }
 
@@ -63,7 +78,7 @@ void AnswerReader::refuse(const char* why) {
 
 Result<void> AnswerReader::feed(std::string_view bytes) {
   bytes_ += bytes.size();
-  if (bytes_ > 4 * kAnswerBytesMax) refuse("the answer is too long");
+  if (bytes_ > kStreamBytesMax) refuse("the answer is too long");
   if (refusal_.empty()) {
     const auto parsed = parser_.feed(bytes, [this](const http::ServerEvent& event) {
       if (refusal_.empty()) take_event(event);
@@ -76,7 +91,7 @@ Result<void> AnswerReader::feed(std::string_view bytes) {
 
 void AnswerReader::take_event(const http::ServerEvent& event) {
   if (event.event == "ping") return;
-  const auto parsed = parse_json(event.data);
+  const auto parsed = parse_json(event.data, kLimits);
   if (!parsed) return refuse("an event of the answer is no JSON");
   const Json& json = *parsed;
   const std::string type = text_at(json, "type");
@@ -113,9 +128,14 @@ void AnswerReader::take_event(const http::ServerEvent& event) {
     if (block == nullptr || !block->is_object() || index == nullptr || *index != blocks_.size() ||
         blocks_.size() >= kBlocksMax)
       return refuse("a part of the answer begins where none can");
-    if (text_at(*block, "type") == "tool_use")
+    if (text_at(*block, "type") == "tool_use") {
+      const std::string id = text_at(*block, "id");
+      if (id.empty() || text_at(*block, "name").empty() || !call_ids_.insert(id).second)
+        return refuse("a call of the answer has no name or no id of its own");
       listener_.on_tool(static_cast<std::int64_t>(blocks_.size()), text_at(*block, "name"));
+    }
     blocks_.push_back({.start = dump_json(*block)});
+    keep(blocks_.back().start);
     return;
   }
   if (type != "content_block_delta") return;  // ends of blocks, and what may be new
@@ -127,18 +147,24 @@ void AnswerReader::take_event(const http::ServerEvent& event) {
   const std::string kind = text_at(*delta, "type");
   if (kind == "text_delta") {
     const std::string text = text_at(*delta, "text");
-    block.text += text;
+    block.text += keep(text);
     listener_.on_text(text);
   } else if (kind == "thinking_delta") {
-    block.text += text_at(*delta, "thinking");
+    block.text += keep(text_at(*delta, "thinking"));
   } else if (kind == "signature_delta") {
-    block.signature += text_at(*delta, "signature");
+    block.signature += keep(text_at(*delta, "signature"));
   } else if (kind == "input_json_delta") {
-    block.partial += text_at(*delta, "partial_json");
+    block.partial += keep(text_at(*delta, "partial_json"));
   } else if (kind == "citations_delta") {
     if (const Json* citation = find(*delta, "citation"))
-      block.citations.push_back(dump_json(*citation));
+      block.citations.push_back(keep(dump_json(*citation)));
   }
+}
+
+std::string AnswerReader::keep(std::string text) {
+  kept_ += text.size();
+  if (kept_ > kAnswerBytesMax) refuse("the answer is too long");
+  return text;
 }
 
 session::Answer AnswerReader::take() {
@@ -146,8 +172,8 @@ session::Answer AnswerReader::take() {
   for (const Block& block : blocks_) {
     Json whole =
         whole_block(block.start, block.text, block.partial, block.signature, block.citations);
-    // An empty text is an answer that no provider takes back.
-    if (text_at(whole, "type") == "text" && text_at(whole, "text").empty()) continue;
+    // A text of nothing is one that no provider takes back.
+    if (text_at(whole, "type") == "text" && trim(text_at(whole, "text")).empty()) continue;
     content.push_back(std::move(whole));
   }
   answer_.content = dump_json(content);

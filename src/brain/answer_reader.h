@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,11 +37,14 @@ class AnswerReader {
 
   void take_event(const http::ServerEvent& event);
   void refuse(const char* why);
+  std::string keep(std::string text);  // the same, counted
 
   const session::Listener& listener_;
   http::EventStreamParser parser_{std::size_t{16} << 20};
   std::vector<Block> blocks_;
+  std::set<std::string> call_ids_;
   std::size_t bytes_ = 0;
+  std::size_t kept_ = 0;
   session::Answer answer_;
   bool begun_ = false;
   bool stopped_ = false;

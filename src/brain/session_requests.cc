@@ -18,7 +18,10 @@ using session::UserMessage;
 constexpr std::size_t kTitleBytesMax = 256;
 constexpr std::size_t kDedupeBytesMax = 256;
 constexpr std::size_t kSystemBytesMax = 100'000;
+constexpr std::size_t kModelBytesMax = 256;
 constexpr std::size_t kBlocksMax = 200;
+// Made by Pons; a client that took such a one could stand in the way of another's agents.
+constexpr std::string_view kOwnIds = "ses_";
 constexpr std::size_t kEventsMax = 50;
 
 Result<std::string> text_at(const JsonPlace& place, const char* key, std::size_t bytes_max) {
@@ -26,7 +29,30 @@ Result<std::string> text_at(const JsonPlace& place, const char* key, std::size_t
   std::string text = TRY(place.at(key).text());
   if (text.size() > bytes_max)
     return place.at(key).refuse(fmt::format("is longer than {}", human_bytes(bytes_max)));
+  // Some of these are columns of the store, which holds none.
+  if (text.find('\0') != std::string::npos) return place.at(key).refuse("holds a NUL");
   return text;
+}
+
+// No model takes a text of nothing, and none takes the conversation that has one in it.
+Result<void> expect_words(const JsonPlace& place) {
+  if (trim(TRY(place.text())).empty()) return place.refuse("is empty");
+  return {};
+}
+
+// {"type": "base64", "media_type", "data"} or {"type": "url", "url"}
+Result<void> check_source(const JsonPlace& place) {
+  if (!place.value.is_object() || !place.has("type")) return place.refuse("must have a \"type\"");
+  const std::string type = TRY(place.at("type").text());
+  const std::vector<const char*> keys =
+      type == "base64" || type == "text" ? std::vector{"media_type", "data"} : std::vector{"url"};
+  if (type != "base64" && type != "text" && type != "url")
+    return place.at("type").refuse("must be base64, text or url");
+  for (const char* key : keys) {
+    if (!place.has(key)) return place.refuse(fmt::format("\"{}\" is missing", key));
+    TRY_VOID(expect_words(place.at(key)));
+  }
+  return {};
 }
 
 Result<void> check_block(const JsonPlace& place) {
@@ -34,14 +60,13 @@ Result<void> check_block(const JsonPlace& place) {
   const std::string type = TRY(place.at("type").text());
   if (type == "text") {
     TRY_VOID(place.expect_object({"type", "text"}));
-    if (!place.has("text") || TRY(place.at("text").text()).empty())
-      return place.refuse("a text block has a text");
-    return {};
+    if (!place.has("text")) return place.refuse("a text block has a text");
+    return expect_words(place.at("text"));
   }
   if (type == "image" || type == "document") {
-    if (!place.has("source") || !place.at("source").value.is_object())
-      return place.refuse("\"source\" is missing");
-    return {};
+    TRY_VOID(place.expect_object({"type", "source", "title", "context"}));
+    if (!place.has("source")) return place.refuse("\"source\" is missing");
+    return check_source(place.at("source"));
   }
   return place.at("type").refuse("must be text, image or document");
 }
@@ -49,9 +74,8 @@ Result<void> check_block(const JsonPlace& place) {
 // Text, or a list of blocks, as a list of blocks.
 Result<std::string> content_at(const JsonPlace& place) {
   if (place.value.is_string()) {
-    const std::string text = TRY(place.text());
-    if (text.empty()) return place.refuse("is empty");
-    return dump_json(Json::array({{{"type", "text"}, {"text", text}}}));
+    TRY_VOID(expect_words(place));
+    return dump_json(Json::array({{{"type", "text"}, {"text", TRY(place.text())}}}));
   }
   TRY_VOID(place.expect_list(kBlocksMax));
   if (place.value.empty()) return place.refuse("is empty");
@@ -83,7 +107,7 @@ Result<Event> input_of(const JsonPlace& place) {
     session::UserAnswer answer{
         .call = static_cast<session::Seq>(TRY(place.at("call").number(1, kSeqMax))),
         .text = TRY(text_at(place, "text", kMessageBytesMax))};
-    if (answer.text.empty()) return place.refuse("\"text\" is missing");
+    if (answer.text.empty()) return place.refuse("\"text\" is missing");  // blank is an answer, too
     return answer;
   }
   if (type == "user.interrupt") {
@@ -102,7 +126,7 @@ Result<session::AgentSpec> agent_of(const JsonPlace& place, const Agents& agents
         ErrorCode::kNotFound, "find agent",
         fmt::format("there is no agent \"{}\": put it under `agents` in pons.yaml", name));
   session::AgentSpec agent = found->second;
-  if (place.has("model")) agent.model = TRY(place.at("model").text());
+  if (place.has("model")) agent.model = TRY(text_at(place, "model", kModelBytesMax));
   if (place.has("system")) agent.system = TRY(text_at(place, "system", kSystemBytesMax));
   if (place.has("budget_tokens"))
     agent.budget_tokens =
@@ -124,6 +148,7 @@ Result<session::NewSession> parse_new_session(std::string_view body, const Agent
   wish.id = TRY(text_at(place, "id", 64));
   if (!wish.id.empty() && !is_id_text(wish.id))
     return place.at("id").refuse("may hold letters, digits, - and _ only");
+  if (wish.id.starts_with(kOwnIds)) return place.at("id").refuse("must not begin with ses_");
   if (place.has("message")) wish.message = TRY(message_of(place, "message"));
   return wish;
 }

@@ -139,13 +139,14 @@ Task<Result<Json>> add_events(Minds& minds, http::Exchange& exchange, std::strin
 }
 
 Task<Result<Json>> list_events(Minds& minds, http::Exchange& exchange, std::string id) {
-  CO_TRY_VOID(co_await find_own(minds, exchange, id));
+  CO_TRY(const auto summary, co_await find_own(minds, exchange, id));
   CO_TRY(const auto after, number_of(exchange, "after", 0, 1'000'000'000));
   CO_TRY(const auto limit, number_of(exchange, "limit", 200, kPageMax));
   CO_TRY(const auto events,
          co_await minds.sessions.log().read(std::move(id), static_cast<Seq>(after),
-                                            static_cast<std::int64_t>(limit)));
+                                            static_cast<std::int64_t>(std::max(limit, 1UL))));
   Json list = Json::array();
+  Seq last = static_cast<Seq>(after);
   std::size_t bytes = 0;
   for (const session::StoredEvent& stored : events) {
     const std::string text = session::write_public(stored);
@@ -153,9 +154,9 @@ Task<Result<Json>> list_events(Minds& minds, http::Exchange& exchange, std::stri
     if (bytes > kPageBytes && !list.empty()) break;
     CO_TRY(auto json, parse_json(text, {.depth = 128, .bytes = std::size_t{64} << 20}));
     list.push_back(std::move(json));
+    last = stored.seq;
   }
-  const bool more = list.size() < events.size() || events.size() == limit;
-  co_return Json{{"events", std::move(list)}, {"more", more}};
+  co_return Json{{"events", std::move(list)}, {"more", last < summary.head}};
 }
 
 Task<Result<Json>> fork_session(Minds& minds, http::Exchange& exchange, std::string id) {

@@ -110,6 +110,7 @@ struct WardenHands::Collected {
   sandbox::JobOffsets at;
   std::optional<sandbox::JobInfo> end;
   TimePoint deadline;
+  TimePoint heard;  // when the last word of it came
 
   void take(sandbox::Output& piece) {
     lost += piece.lost;
@@ -143,6 +144,7 @@ Task<Result<void>> WardenHands::follow(const ExecuteOrder& order, Collected& col
   for (;;) {
     CO_TRY(auto event, co_await stream->next(collected.deadline));
     if (!event) co_return make_error(ErrorCode::kUnavailable, "follow command", "it broke off");
+    collected.heard = loop_.now();
     if (auto* piece = std::get_if<sandbox::Output>(&*event)) collected.take(*piece);
     if (auto* end = std::get_if<sandbox::JobInfo>(&*event)) {
       collected.end = std::move(*end);
@@ -155,11 +157,19 @@ Task<Result<ExecuteReport>> WardenHands::execute(ExecuteOrder order) {
   const std::int64_t seconds = order.timeout_seconds == 0 ? kTimeoutSeconds : order.timeout_seconds;
   Collected collected;
   collected.deadline = loop_.now() + std::chrono::seconds(seconds) + kGrace;
-  TimePoint patience = loop_.now() + kPatience;
+  // Patience begins with the first failure, however long the command has run by then.
+  std::optional<TimePoint> failing;
   for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    const TimePoint begun = loop_.now();
     const auto followed = co_await follow(order, collected);
     if (followed) break;
-    if (!may_be_back(followed.error()) || loop_.now() >= std::min(collected.deadline, patience))
+    const TimePoint now = loop_.now();
+    if (collected.heard >= begun || now - begun > kLongestPause) {
+      failing.reset();  // it was there meanwhile
+      pause = kFirstPause;
+    }
+    if (!failing) failing = now;
+    if (!may_be_back(followed.error()) || now >= collected.deadline || now - *failing >= kPatience)
       co_return followed.error();
     co_await loop_.sleep_for(pause);
   }

@@ -21,12 +21,19 @@ void Chores::begin(const Chore& chore) {
 
 Task<> Chores::carry_out(Chore chore) {
   for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
-    const auto done = co_await world_.hands.destroy(chore.what);
+    const auto done = co_await try_once(chore);
     if (done) break;
-    LOG_WARN("cannot end a sandbox yet", {"sandbox", chore.what}, {"error", done.error()});
+    LOG_WARN("cannot do this yet", {"chore", chore.kind}, {"what", chore.what},
+             {"error", done.error()});
     co_await world_.loop.sleep_for(pause);
   }
   under_way_[chore.id] = true;
+}
+
+Task<Result<void>> Chores::try_once(const Chore& chore) {
+  if (chore.kind == kDestroySandbox) co_return co_await world_.hands.destroy(chore.what);
+  if (chore.kind == kStopSession) co_return co_await world_.stop_child(chore.what);
+  co_return make_error(ErrorCode::kUnsupported, "do chore", "a newer Pons has left it");
 }
 
 void Chores::stop_command(std::string sandbox, std::string call) {
@@ -49,7 +56,7 @@ Task<> Chores::keep_going() {
   for (;;) {
     std::vector<std::string> done;
     for (const auto& [id, is_done] : under_way_)
-      if (is_done) done.push_back(id);
+      if (is_done && done.size() < static_cast<std::size_t>(kTakenAtOnce)) done.push_back(id);
     if (!done.empty() && co_await world_.log.finish_chores(done))
       for (const std::string& id : done) under_way_.erase(id);
     if (const auto left = co_await world_.log.list_chores(kTakenAtOnce))

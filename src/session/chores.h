@@ -12,6 +12,9 @@ namespace pons::session {
 // this one did not get to is in the log.
 class Chores {
  public:
+  static constexpr std::string_view kDestroySandbox = "destroy_sandbox";
+  static constexpr std::string_view kStopSession = "stop_session";
+
   explicit Chores(World& world) : world_(world), tasks_(world.loop) {}
 
   void begin(const Chore& chore);
@@ -25,6 +28,7 @@ class Chores {
 
  private:
   Task<> carry_out(Chore chore);
+  Task<Result<void>> try_once(const Chore& chore);
   Task<> stop(std::string sandbox, std::string call);
   Task<> drop(std::string sandbox);
 

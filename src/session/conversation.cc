@@ -6,6 +6,7 @@
 
 #include "pons/base/json.h"
 #include "pons/base/text.h"
+#include "pons/session/tool_text.h"
 #include "pons/session/tools.h"
 
 namespace pons::session {
@@ -67,8 +68,7 @@ std::string shortened(const std::string& content) {
   for (Json& block : *blocks) {
     const auto text = block.is_object() ? block.find("content") : block.end();
     if (!block.is_object() || text == block.end() || !text->is_string()) continue;
-    if (std::string whole = text->get<std::string>(); whole.size() > kSummarisedResultBytes)
-      *text = whole.substr(0, kSummarisedResultBytes) + " …";
+    *text = shorten(text->get<std::string>(), kSummarisedResultBytes);
   }
   return dump_json(*blocks);
 }
@@ -81,19 +81,40 @@ void append_message(std::string& list, Message::Role role, std::string_view cont
   list += '}';
 }
 
+// The list of messages. The two sides take turns: what one says twice in a row (after an answer
+// that never came, say) is one message.
+class Messages {
+ public:
+  void add(Message::Role role, std::string_view content) {
+    constexpr std::string_view kEnd = "]}";
+    if (last_ == role && list_.ends_with(kEnd)) {
+      list_.resize(list_.size() - 1);
+      append_list(list_, content);
+      list_ += '}';
+    } else {
+      append_message(list_, role, content);
+    }
+    last_ = role;
+  }
+  std::string take() { return std::move(list_) + "]"; }
+
+ private:
+  std::string list_ = "[";
+  std::optional<Message::Role> last_;
+};
+
 std::string write_messages(const State& state, Purpose purpose) {
-  std::string list = "[";
+  Messages messages;
   for (std::size_t i = 0; i < state.messages.size(); ++i) {
     const Message& message = state.messages[i];
     const bool is_last = i + 1 == state.messages.size();
     if (purpose == Purpose::kSummary)
-      append_message(list, message.role, shortened(message.content));
+      messages.add(message.role, shortened(*message.content));
     else
-      append_message(list, message.role, is_last ? marked(message.content) : message.content);
+      messages.add(message.role, is_last ? marked(*message.content) : *message.content);
   }
-  if (purpose == Purpose::kSummary)
-    append_message(list, Message::Role::kUser, text_block(kSummaryRequest));
-  return list + "]";
+  if (purpose == Purpose::kSummary) messages.add(Message::Role::kUser, text_block(kSummaryRequest));
+  return messages.take();
 }
 
 }  // namespace
@@ -109,7 +130,7 @@ std::string next_user_content(const State& state, Purpose purpose) {
 
 std::string digest_of(const State& state, Purpose purpose) {
   std::string all;
-  for (const Message& message : state.messages) append_message(all, message.role, message.content);
+  for (const Message& message : state.messages) append_message(all, message.role, *message.content);
   if (const std::string next = next_user_content(state, purpose); !next.empty())
     append_message(all, Message::Role::kUser, next);
   return sha256_hex(all);

@@ -40,11 +40,11 @@ bool has_unended_calls(const State& state) {
   return std::ranges::any_of(state.calls, [](const Call& call) { return !call.ended; });
 }
 
-// Of a question to a person, which nobody reads before it is shown.
-std::string why_not_asked(const Call& call) {
-  if (call.name != kAskHuman) return {};
-  const auto question = read_question(call.input);
-  return question ? std::string() : question.error().message;
+// A person is asked nothing that is no question; whoever runs the other tools reads their
+// arguments.
+Result<void> question_of(const Call& call) {
+  if (call.name == kAskHuman) TRY_VOID(read_question(call.input));
+  return {};
 }
 
 void begin_calls(const State& state, std::vector<Command>& out) {
@@ -57,8 +57,8 @@ void begin_calls(const State& state, std::vector<Command>& out) {
             i, "Your answer was cut off at its token limit; this was not run. Make it shorter."});
       else if (!is_allowed(state.agent, call.name))
         out.emplace_back(RefuseCall{i, "There is no tool of this name."});
-      else if (const auto why = why_not_asked(call); !why.empty())
-        out.emplace_back(RefuseCall{i, why});
+      else if (const auto question = question_of(call); !question)
+        out.emplace_back(RefuseCall{i, question.error().message});
       else if (!sandbox_to_come || !takes_last_sandbox(call.name, call.input))
         out.emplace_back(BeginCall{i});
     }
@@ -90,8 +90,9 @@ void go_on_after_trouble(const State& state, std::vector<Command>& out) {
     case Trouble::kPassing:
       if (state.failures > kFailuresMax) return end_turn(state, EndReason::kRetriesExhausted, out);
       return ask_model(state, out);
-    case Trouble::kTooLong:  // of a summary: then nothing helps
-      if (state.last_purpose == Purpose::kReply && state.messages.size() > 1)
+    case Trouble::kTooLong:  // of a summary, or of what one has made short: then nothing helps
+      if (state.last_purpose == Purpose::kReply && !state.just_summarised &&
+          state.messages.size() > 1)
         return ask_model(state, out);
       return end_turn(state, EndReason::kModelFailed, out);
     case Trouble::kBudget:
@@ -156,7 +157,7 @@ struct Writing {
     return {.asked = state.last_asked,
             .block = call.block,
             .tool_use_id = call.tool_use_id,
-            .name = call.name,
+            .name = call.shown_name,
             .input = call.input,
             .shown = call.shown_input};
   }

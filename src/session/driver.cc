@@ -1,6 +1,9 @@
 #include "driver.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
 
 #include "pons/base/log.h"
 #include "pons/session/tools.h"
@@ -13,6 +16,10 @@ namespace {
 constexpr Duration kRestTime = std::chrono::seconds(20);
 constexpr Duration kFirstPause = std::chrono::milliseconds(50);
 constexpr Duration kLongestPause = std::chrono::seconds(5);
+// Someone who says something hears so soon whether it is stored.
+constexpr Duration kReceiptTime = std::chrono::seconds(60);
+// What one step stores beside its events. The rest waits for the next one.
+constexpr std::size_t kBlobBytesMax = 16 << 20;
 // However far the clock jumps, a wait takes no longer.
 constexpr std::int64_t kLongestWaitMs = 10 * 60 * 1'000;
 
@@ -46,7 +53,9 @@ Task<Result<Seq>> Driver::add(Event input) {
   Item item{.events = {}, .receipt = receipt};
   item.events.push_back(std::move(input));
   deliver(std::move(item));
-  co_await receipt->done.wait(kNever);
+  if (co_await receipt->done.wait(world_.loop.now() + kReceiptTime) == linux::Wait::kTimeout)
+    co_return make_error(ErrorCode::kTimeout, "add to session",
+                         "the store has not taken it yet, and may still do so");
   co_return receipt->result;
 }
 
@@ -89,13 +98,13 @@ Task<bool> Driver::wait_for_news() {
 // ---- one step: fold, decide, store, and only then do
 
 Task<> Driver::commit() {
-  std::vector<Item> items = std::exchange(inbox_, {});
+  std::vector<Item> items = take_inbox();
+  if (items.empty()) co_return drop_prepared();  // one is ready, and nobody may want it any more
   // When only people said something, the store may refuse it and nothing has happened. What came
   // of work that was done must not be lost.
   const bool may_be_refused =
       std::ranges::all_of(items, [](const Item& item) { return item.receipt != nullptr; });
-  State before;
-  if (may_be_refused) before = state_;
+  const State before = state_;
   Batch batch{.lease = lease_, .events = {}, .summary = summary_};
   const std::int64_t now_ms = world_.now_ms();
   for (Item& item : items) {
@@ -109,17 +118,82 @@ Task<> Driver::commit() {
     batch.summary.head = state_.head;
     batch.summary.updated_ms = now_ms;
     batch.summary.usage = state_.usage;
-    for (const StoredEvent& event : batch.events)
-      if (const auto* released = std::get_if<SandboxReleased>(&event.event))
-        batch.chores.push_back({.id = "destroy-" + released->sandbox,
-                                .project = lease_.project,
-                                .session = lease_.session,
-                                .kind = "destroy_sandbox",
-                                .what = released->sandbox});
+    add_chores(before, batch);
     stored = co_await store(batch, may_be_refused);
   }
-  if (stored == Stored::kRefused) state_ = std::move(before);
+  if (stored == Stored::kRefused) state_ = before;
+  if (stored == Stored::kRefused && !may_be_refused) {
+    put_back(std::move(items));
+    if (std::exchange(was_refused_, true)) co_await world_.loop.sleep_for(kLongestPause);
+    co_return;
+  }
+  was_refused_ = false;
   finish(stored, batch, items, store_error_);
+}
+
+// As much of it as the store takes in one go.
+std::vector<Driver::Item> Driver::take_inbox() {
+  std::size_t bytes = 0;
+  auto end = inbox_.begin();
+  for (; end != inbox_.end(); ++end) {
+    for (const Blob& blob : end->blobs) bytes += blob.bytes.size();
+    if (bytes > kBlobBytesMax && end != inbox_.begin()) break;
+  }
+  std::vector<Item> items(std::make_move_iterator(inbox_.begin()), std::make_move_iterator(end));
+  inbox_.erase(inbox_.begin(), end);
+  return items;
+}
+
+// What must happen outside because of these events, however often this process dies meanwhile.
+void Driver::add_chores(const State& before, Batch& batch) const {
+  const auto add = [&](std::string_view kind, std::string what) {
+    batch.chores.push_back({.id = fmt::format("{}-{}", kind, what),
+                            .project = lease_.project,
+                            .session = lease_.session,
+                            .kind = std::string(kind),
+                            .what = std::move(what)});
+  };
+  for (const StoredEvent& event : batch.events) {
+    if (const auto* released = std::get_if<SandboxReleased>(&event.event))
+      add(Chores::kDestroySandbox, released->sandbox);
+    const auto* ended = std::get_if<ToolEnded>(&event.event);
+    if (ended == nullptr || ended->outcome != ToolOutcome::kInterrupted) continue;
+    // Nobody waits for it any more, and it may be there, or go on, all the same.
+    const Call* call = before.find_call(ended->call);
+    if (call == nullptr) continue;
+    if (call->name == kSpawnAgent) add(Chores::kStopSession, child_of(call->seq));
+    if (call->name == kProvision)
+      if (const auto arguments = read_provision(call->input))
+        add(Chores::kDestroySandbox, order_for(before.last_asked, *call, *arguments).sandbox);
+  }
+}
+
+// The store will never take what came of some work. The session hears that, and goes on.
+void Driver::put_back(std::vector<Item> items) {
+  LOG_ERROR("the store does not take what happened", {"session", lease_.session},
+            {"error", store_error_});
+  std::vector<Item> smaller;
+  for (Item& item : items) {
+    if (item.receipt) {
+      item.receipt->result = store_error_;
+      item.receipt->done.set();
+    } else if (item.effect == 0) {
+      smaller.push_back(std::move(item));
+    } else if (state_.asked && state_.asked->seq == item.effect) {
+      smaller.push_back({.events = {ModelFailed{.asked = item.effect,
+                                                .trouble = Trouble::kLasting,
+                                                .message = "the answer cannot be stored"}},
+                         .effect = item.effect});
+    } else {
+      smaller.push_back({.events = {ToolEnded{.call = item.effect,
+                                              .is_error = true,
+                                              .text = "It was done, but what came of it cannot be "
+                                                      "stored."}},
+                         .effect = item.effect});
+    }
+  }
+  std::ranges::move(inbox_, std::back_inserter(smaller));
+  inbox_ = std::move(smaller);
 }
 
 void Driver::take_item(Item& item, std::int64_t now_ms, Batch& batch) {
@@ -170,7 +244,9 @@ Task<Driver::Stored> Driver::store(const Batch& batch, bool may_be_refused) {
       if (there && *there) co_return Stored::kYes;
     }
     if (store_error_.code == ErrorCode::kConflict) co_return Stored::kLost;
-    if (may_be_refused && !may_be_there) co_return Stored::kRefused;
+    const bool is_final =
+        store_error_.code == ErrorCode::kLimit || store_error_.code == ErrorCode::kInvalid;
+    if ((may_be_refused || is_final) && !may_be_there) co_return Stored::kRefused;
     LOG_WARN("cannot store what happened; trying again", {"session", lease_.session},
              {"error", store_error_});
     co_await world_.loop.sleep_for(pause);
@@ -210,14 +286,12 @@ void Driver::match_effects() {
       ++effect;
       continue;
     }
-    if (effect->second->group.size() > 0) {  // a person does not wait for it any more
-      if (!effect->second->sandbox.empty())
-        chores_.stop_command(effect->second->sandbox, call_id(effect->first));
-      if (!effect->second->child.empty()) world_.stop_child(effect->second->child);
-    }
+    // A person does not wait for it any more.
+    if (effect->second->group.size() > 0 && !effect->second->sandbox.empty())
+      chores_.stop_command(effect->second->sandbox, call_id(effect->first));
     effect = effects_.erase(effect);
   }
-  if (!state_.asked) drop_prepared();
+  drop_prepared();
   const auto begin = [this](Seq seq, Task<> task) {
     auto& effect = effects_[seq];
     effect = std::make_unique<Effect>(world_.loop);

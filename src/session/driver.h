@@ -7,6 +7,8 @@
 #include "chores.h"
 #include "pons/session/decide.h"
 #include "pons/session/fold.h"
+#include "pons/session/tool_text.h"
+#include "pons/session/tools.h"
 #include "pons/session/world.h"
 
 namespace pons::session {
@@ -50,7 +52,6 @@ class Driver {
     explicit Effect(linux::Loop& loop) : group(loop) {}
     linux::TaskGroup group;
     std::string sandbox;  // in which a command runs
-    std::string child;    // the session that does it
   };
   // A sandbox that is made before the model has said all of its call.
   struct Prepared {
@@ -61,21 +62,25 @@ class Driver {
   enum class Stored : std::uint8_t { kYes, kLost, kRefused };
 
   // driver.cc: the loop
-  bool has_work() const { return !effects_.empty() || state_.wake_at_ms.has_value(); }
+  bool has_work() const { return !effects_.empty() || preparing_.size() > 0; }
   TimePoint wake_time() const;
   Task<bool> wait_for_news();
   Task<> commit();
+  std::vector<Item> take_inbox();
   void take_item(Item& item, std::int64_t now_ms, Batch& batch);
+  void add_chores(const State& before, Batch& batch) const;
   Result<Seq> check_input(const Event& event) const;
   bool is_waited_for(Seq effect) const;
   Task<Stored> store(const Batch& batch, bool may_be_refused);
   Task<Result<bool>> is_stored(const Batch& batch);
+  void put_back(std::vector<Item> items);
   void finish(Stored stored, Batch& batch, std::vector<Item>& items, Error error);
   void match_effects();
 
   // effects.cc: what is done
   void deliver(Item item);
   Task<> ask_model(Asked asked);
+  Item failure_of(Seq asked, NoAnswer none) const;
   Task<> speak(std::string& unsaid, linux::Event& more);
   void prepare_sandbox(Seq asked, std::int64_t block, std::string_view tool);
   Task<> make_ready(ProvisionOrder order, Prepared& prepared);
@@ -88,7 +93,10 @@ class Driver {
   Task<Item> provision(const Call& call);
   Task<Item> execute(const Call& call);
   Task<Item> spawn_agent(const Call& call);
+  static void put_text(ToolText text, ToolEnded ended, Item& item);
+  std::string child_of(Seq call) const;
   ProvisionOrder order_of(Seq asked, std::int64_t block) const;
+  ProvisionOrder order_for(Seq asked, const Call& call, const ProvisionArguments& arguments) const;
   std::string call_id(Seq seq) const;
   std::vector<std::string> sandbox_ids() const;
 
@@ -102,6 +110,7 @@ class Driver {
   std::map<Seq, std::unique_ptr<Effect>> effects_;
   std::map<std::string, std::unique_ptr<Prepared>> prepared_;  // by sandbox
   Error store_error_;
+  bool was_refused_ = false;  // the last step, though it was not of people's making
   bool over_ = false;
   linux::TaskGroup preparing_;
 };

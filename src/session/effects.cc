@@ -29,8 +29,19 @@ std::int64_t milliseconds_since(const linux::Loop& loop, TimePoint begun) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(loop.now() - begun).count();
 }
 
+// What others say of a failure may be long, and anything.
+std::string reason_of(std::string message) {
+  constexpr std::size_t kReasonBytesMax = 4'000;
+  return shorten(printable(std::move(message)), kReasonBytesMax);
+}
+
+std::string reason_of(const Error& error) {
+  return reason_of(error.message.empty() ? error.describe() : error.message);
+}
+
 ToolEnded refused(Seq call, const Error& error) {
-  return {.call = call, .outcome = ToolOutcome::kRefused, .is_error = true, .text = error.message};
+  return {
+      .call = call, .outcome = ToolOutcome::kRefused, .is_error = true, .text = reason_of(error)};
 }
 
 // What a failed request to the hands means to the model.
@@ -46,7 +57,7 @@ ToolEnded failed(Seq call, const Error& error) {
               .outcome = ToolOutcome::kInterrupted,
               .is_error = true,
               .text = fmt::format("interrupted: {}. It may have run; look before you run it again",
-                                  error.message.empty() ? error.describe() : error.message)};
+                                  reason_of(error))};
   }
 }
 
@@ -56,6 +67,12 @@ Error no_sandbox(const std::string& name) {
       name.empty()
           ? "There is no sandbox yet. Call sandbox_provision first."
           : fmt::format("There is no sandbox {}. sandbox_provision gives you a new one.", name));
+}
+
+// What others see where less is left than nothing: an empty text would stand for all of it.
+std::string shown_of(Redaction& clean) {
+  if (clean.redacted.empty()) return {};
+  return clean.text.empty() ? "withheld" : std::move(clean.text);
 }
 
 std::string text_of_summary(const std::string& content) {
@@ -114,32 +131,31 @@ Task<> Driver::ask_model(Asked asked) {
                     .request = write_request(state_, asked.purpose)};
   auto answer = co_await world_.model.ask(std::move(question), listener);
   if (auto* none = std::get_if<NoAnswer>(&answer)) {
-    deliver({.events = {ModelFailed{.asked = asked.seq,
-                                    .trouble = none->trouble,
-                                    .message = std::move(none->message),
-                                    .wait_ms = pause_before_next_try(none->wait_ms, asked.seq)}},
-             .effect = asked.seq});
+    deliver(failure_of(asked.seq, std::move(*none)));
     co_return;
   }
   auto& whole = std::get<Answer>(answer);
   const std::int64_t took_ms = milliseconds_since(world_.loop, begun);
   if (asked.purpose == Purpose::kSummary) {
     std::string summary = text_of_summary(whole.content);
+    if (trim(summary).empty()) {  // which would stand for everything that was said
+      deliver(failure_of(asked.seq, {.message = "the summary of the conversation was empty"}));
+      co_return;
+    }
     Redaction clean = co_await redact(summary);
-    deliver(
-        {.events = {ContextSummarised{.asked = asked.seq,
-                                      .summary = std::move(summary),
-                                      .shown = clean.redacted.empty() ? "" : std::move(clean.text),
-                                      .redacted = std::move(clean.redacted),
-                                      .usage = whole.usage,
-                                      .took_ms = took_ms}},
-         .effect = asked.seq});
+    deliver({.events = {ContextSummarised{.asked = asked.seq,
+                                          .summary = std::move(summary),
+                                          .shown = shown_of(clean),
+                                          .redacted = std::move(clean.redacted),
+                                          .usage = whole.usage,
+                                          .took_ms = took_ms}},
+             .effect = asked.seq});
     co_return;
   }
   Redaction clean = co_await redact(whole.content);
   deliver({.events = {ModelAnswered{.asked = asked.seq,
                                     .content = std::move(whole.content),
-                                    .shown = clean.redacted.empty() ? "" : std::move(clean.text),
+                                    .shown = shown_of(clean),
                                     .redacted = std::move(clean.redacted),
                                     .stop_reason = std::move(whole.stop_reason),
                                     .model = std::move(whole.model),
@@ -147,6 +163,14 @@ Task<> Driver::ask_model(Asked asked) {
                                     .first_ms = whole.first_ms,
                                     .took_ms = took_ms}},
            .effect = asked.seq});
+}
+
+Driver::Item Driver::failure_of(Seq asked, NoAnswer none) const {
+  return {.events = {ModelFailed{.asked = asked,
+                                 .trouble = none.trouble,
+                                 .message = reason_of(std::move(none.message)),
+                                 .wait_ms = pause_before_next_try(none.wait_ms, asked)}},
+          .effect = asked};
 }
 
 // Passes on what the model says while it says it, once it is known to hold nothing that must stay.
@@ -160,7 +184,8 @@ Task<> Driver::speak(std::string& unsaid, linux::Event& more) {
     if (!clean) co_return;  // all of it comes with the answer, later
     std::size_t end = clean->text.size() - std::min(clean->held, clean->text.size());
     while (end > 0 && end < clean->text.size() && continues_character(clean->text[end])) --end;
-    held = text.substr(std::min(end, text.size()));
+    // What is held back is the same in both; what comes before it may have changed its length.
+    held = text.substr(text.size() - std::min(clean->text.size() - end, text.size()));
     if (end > 0)
       world_.audience.on_delta(lease_.session, std::string_view(clean->text).substr(0, end));
   }
@@ -204,7 +229,7 @@ void Driver::prepare_sandbox(Seq asked, std::int64_t block, std::string_view too
 Task<> Driver::make_ready(ProvisionOrder order, Prepared& prepared) {
   prepared.report = co_await world_.hands.provision(std::move(order));
   prepared.done.set();
-  if (!state_.asked) drop_prepared();  // the answer is over, or nobody waits for it any more
+  news_.set();  // the session may rest now, or nobody wants it any more
 }
 
 Task<Result<ProvisionReport>> Driver::take_sandbox(const ProvisionOrder& order) {
@@ -218,6 +243,7 @@ Task<Result<ProvisionReport>> Driver::take_sandbox(const ProvisionOrder& order) 
 
 // Those that no call of the answer wants, or waits for any more.
 void Driver::drop_prepared() {
+  if (state_.asked || over_) return;
   std::erase_if(prepared_, [this](const auto& prepared) {
     if (!prepared.second->done.is_set()) return false;  // looked at when it is there
     const auto is_its_call = [&](const Call& call) {
@@ -246,7 +272,7 @@ Task<> Driver::run_call(Seq seq) {
     auto* ended = std::get_if<ToolEnded>(&event);
     if (ended == nullptr) continue;
     Redaction clean = co_await redact(ended->text);
-    if (!clean.redacted.empty()) ended->shown = std::move(clean.text);
+    ended->shown = shown_of(clean);
     ended->redacted = std::move(clean.redacted);
     for (Blob& blob : item.blobs) co_await redact_full(*ended, blob);
   }
@@ -273,12 +299,7 @@ Task<Driver::Item> Driver::provision(const Call& call) {
     item.events.push_back(refused(call.seq, arguments.error()));
     co_return item;
   }
-  ProvisionOrder order = order_of(state_.last_asked, call.block);
-  if (!arguments->sandbox_template.empty() &&
-      arguments->sandbox_template != order.sandbox_template) {
-    order.sandbox += "-t";  // the one that was made beforehand is another
-    order.sandbox_template = arguments->sandbox_template;
-  }
+  const ProvisionOrder order = order_for(state_.last_asked, call, *arguments);
   const auto report = co_await take_sandbox(order);
   if (!report) {
     const bool has_no_template = report.error().code == ErrorCode::kNotFound;
@@ -297,6 +318,16 @@ Task<Driver::Item> Driver::provision(const Call& call) {
   co_return item;
 }
 
+ProvisionOrder Driver::order_for(Seq asked, const Call& call,
+                                 const ProvisionArguments& arguments) const {
+  ProvisionOrder order = order_of(asked, call.block);
+  if (!arguments.sandbox_template.empty() && arguments.sandbox_template != order.sandbox_template) {
+    order.sandbox += "-t";  // the one that was made beforehand is another
+    order.sandbox_template = arguments.sandbox_template;
+  }
+  return order;
+}
+
 Task<Driver::Item> Driver::execute(const Call& call) {
   using Undo = ExecuteOrder::Undo;
   Item item;
@@ -305,7 +336,7 @@ Task<Driver::Item> Driver::execute(const Call& call) {
     item.events.push_back(refused(call.seq, arguments.error()));
     co_return item;
   }
-  const std::string name = arguments->sandbox.empty() ? state_.last_sandbox : arguments->sandbox;
+  const std::string name = arguments->sandbox.empty() ? call.sandbox : arguments->sandbox;
   const auto sandbox = state_.sandboxes.find(name);
   if (sandbox == state_.sandboxes.end()) {
     item.events.push_back(refused(call.seq, no_sandbox(name)));
@@ -329,36 +360,54 @@ Task<Driver::Item> Driver::execute(const Call& call) {
     item.events.push_back(failed(call.seq, report.error()));
     co_return item;
   }
-  const std::int64_t took_ms = report->took_ms;
-  const std::string checkpoint = report->checkpoint;
-  const bool was_cut = report->end == ExecuteReport::End::kInterrupted;
-  ToolText text = describe(std::move(*report));
   ToolEnded ended{.call = call.seq,
-                  .outcome = was_cut ? ToolOutcome::kInterrupted : ToolOutcome::kDone,
-                  .is_error = text.is_error,
-                  .text = std::move(text.text),
-                  .sandbox = checkpoint.empty() ? "" : name,
-                  .checkpoint = checkpoint,
-                  .took_ms = took_ms};
+                  .sandbox = report->checkpoint.empty() ? "" : name,
+                  .checkpoint = report->checkpoint,
+                  .took_ms = std::clamp<std::int64_t>(report->took_ms, 0, kNumberMax)};
+  if (report->end == ExecuteReport::End::kInterrupted) ended.outcome = ToolOutcome::kInterrupted;
+  put_text(describe(std::move(*report)), std::move(ended), item);
+  co_return item;
+}
+
+void Driver::put_text(ToolText text, ToolEnded ended, Item& item) {
+  ended.text = std::move(text.text);
+  ended.is_error = text.is_error;
   if (text.full) {
     ended.full = text.full->digest;
     ended.full_bytes = static_cast<std::int64_t>(text.full->bytes.size());
     item.blobs.push_back(std::move(*text.full));
   }
   item.events.push_back(std::move(ended));
-  co_return item;
 }
 
 // ---- other agents
 
 namespace {
 
-std::int64_t share_of(std::int64_t budget, std::int64_t used, std::int64_t percent) {
+std::int64_t percent_of(const SpawnArguments& arguments) {
+  return arguments.budget_percent == 0 ? kSharePercent : arguments.budget_percent;
+}
+
+// Of what is left when everyone who was asked before, in the same answer, has had their share: all
+// of them together get no more than there is.
+std::int64_t share_of(const State& state, const Call& call, std::int64_t percent,
+                      std::int64_t budget, std::int64_t used) {
   if (budget == 0) return 0;
-  return std::max<std::int64_t>(1, (budget - used) * percent / 100);
+  std::int64_t left = budget - used;
+  for (const Call& other : state.calls) {
+    if (other.seq == call.seq) break;
+    if (other.name != kSpawnAgent || !other.is_open()) continue;
+    if (const auto arguments = read_spawn(other.input)) left -= left * percent_of(*arguments) / 100;
+  }
+  return std::max<std::int64_t>(1, left * percent / 100);
 }
 
 }  // namespace
+
+std::string Driver::child_of(Seq call) const {
+  constexpr std::size_t kDigits = 26;
+  return "ses_" + sha256_hex(call_id(call)).substr(0, kDigits);
+}
 
 Task<Driver::Item> Driver::spawn_agent(const Call& call) {
   const TimePoint begun = world_.loop.now();
@@ -368,18 +417,14 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
     item.events.push_back(refused(call.seq, arguments.error()));
     co_return item;
   }
-  const std::int64_t percent =
-      arguments->budget_percent == 0 ? kSharePercent : arguments->budget_percent;
+  const std::int64_t percent = percent_of(*arguments);
   AgentSpec agent = state_.agent;
   agent.depth += 1;
   if (!arguments->system.empty()) agent.system = arguments->system;
-  agent.budget_nano = share_of(agent.budget_nano, state_.usage.cost_nano, percent);
-  agent.budget_tokens = share_of(agent.budget_tokens, state_.usage.all_tokens(), percent);
-  constexpr std::size_t kDigits = 26;
-  const std::string child = "ses_" + sha256_hex(call_id(call.seq)).substr(0, kDigits);
-  if (const auto effect = effects_.find(call.seq); effect != effects_.end())
-    effect->second->child = child;
-  const auto report = co_await world_.run_child({.session = child,
+  agent.budget_nano = share_of(state_, call, percent, agent.budget_nano, state_.usage.cost_nano);
+  agent.budget_tokens =
+      share_of(state_, call, percent, agent.budget_tokens, state_.usage.all_tokens());
+  const auto report = co_await world_.run_child({.session = child_of(call.seq),
                                                  .project = lease_.project,
                                                  .parent = lease_.session,
                                                  .parent_call = call.seq,
@@ -390,13 +435,12 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
     co_return item;
   }
   const bool ended_well = report->ended == name_of(EndReason::kEndTurn);
-  item.events.push_back(ToolEnded{
-      .call = call.seq,
-      .is_error = !ended_well,
-      .text = ended_well ? report->text
-                         : fmt::format("{}\n[the agent stopped: {}]", report->text, report->ended),
-      .usage = report->usage,
-      .took_ms = milliseconds_since(world_.loop, begun)});
+  ToolText text = describe(report->text, !ended_well);
+  if (!ended_well) text.text += fmt::format("\n[the agent stopped: {}]", report->ended);
+  put_text(
+      std::move(text),
+      {.call = call.seq, .usage = report->usage, .took_ms = milliseconds_since(world_.loop, begun)},
+      item);
   co_return item;
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 
@@ -52,7 +53,7 @@ void each_field(Field& field, Created& event) {
 
 template <class Field>
 void each_field(Field& field, UserMessage& event) {
-  field.json("content", event.content);
+  field.blocks("content", event.content);
   field("dedupe", event.dedupe);
 }
 
@@ -181,6 +182,9 @@ constexpr std::array<std::string_view, std::variant_size_v<Event>> kTypes = {
     "turn.ended",      "model.answered", "context.summarised", "model.failed",   "sandbox.bound",
     "tool.ended",      "session.forked"};
 
+// Of a stored event: more than anything in it may have.
+constexpr JsonLimits kLimits{.depth = 128, .bytes = std::size_t{64} << 20};
+
 // ---- writing
 
 struct Writer {
@@ -207,9 +211,10 @@ struct Writer {
   }
   void json(const char* name, const std::string& text) {
     if (text.empty()) return;
-    auto parsed = parse_json(text);
+    auto parsed = parse_json(text, kLimits);
     out[name] = parsed ? std::move(*parsed) : Json(text);
   }
+  void blocks(const char* name, const std::string& text) { json(name, text); }
   template <class Word, std::size_t N>
   void word(const char* name, Word value, const std::array<std::string_view, N>& words) {
     out[name] = words[static_cast<std::size_t>(value)];
@@ -240,7 +245,7 @@ struct Reader {
   void operator()(const char* name, std::int64_t& number) {
     number = 0;
     if (const Json* value = find(name)) {
-      if (!value->is_number_integer()) return refuse(name);
+      if (!is_number(*value)) return refuse(name);
       number = value->get<std::int64_t>();
     }
   }
@@ -271,9 +276,18 @@ struct Reader {
     each_field(inner, part);
     if (!inner.wrong.empty()) refuse(name);
   }
+  static bool is_number(const Json& value) {
+    if (value.is_number_unsigned())
+      return value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kNumberMax);
+    return value.is_number_integer() && value.get<std::int64_t>() >= -kNumberMax;
+  }
   void json(const char* name, std::string& text) {
     const Json* value = find(name);
     text = value == nullptr ? std::string() : dump_json(*value);
+  }
+  void blocks(const char* name, std::string& text) {
+    json(name, text);
+    if (const Json* value = find(name); value != nullptr && !value->is_array()) refuse(name);
   }
   template <class Word, std::size_t N>
   void word(const char* name, Word& value, const std::array<std::string_view, N>& words) {
@@ -321,11 +335,14 @@ void show_less(Json& json, const char* original) {
 }  // namespace
 
 Usage& Usage::operator+=(const Usage& other) {
-  input += other.input;
-  cache_read += other.cache_read;
-  cache_write += other.cache_write;
-  output += other.output;
-  cost_nano += other.cost_nano;
+  const auto add = [](std::int64_t& sum, std::int64_t more) {
+    sum = std::clamp(sum + more, -kNumberMax, kNumberMax);
+  };
+  add(input, other.input);
+  add(cache_read, other.cache_read);
+  add(cache_write, other.cache_write);
+  add(output, other.output);
+  add(cost_nano, other.cost_nano);
   return *this;
 }
 
@@ -348,7 +365,6 @@ std::string write_body(const Event& event) {
 }
 
 Result<Event> read_event(std::string_view type, std::string_view body) {
-  constexpr JsonLimits kLimits{.depth = 128, .bytes = std::size_t{64} << 20};
   const auto json = parse_json(body, kLimits);
   if (!json || !json->is_object())
     return make_error(ErrorCode::kIo, "read event", "its body is no JSON object");

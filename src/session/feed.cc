@@ -11,6 +11,7 @@ namespace pons::session {
 namespace {
 
 constexpr std::size_t kRecentEvents = 64;
+constexpr std::size_t kRecentBytes = 1 << 20;
 // Of a follower that does not keep up: it gets the whole answer with its event.
 constexpr std::size_t kDeltaBytesMax = 256 << 10;
 // So many are held for a follower that does not read; events may be large.
@@ -47,35 +48,36 @@ void FeedFollower::add_delta(std::string_view text) {
   news_.set();
 }
 
-std::vector<StoredEvent> FeedFollower::take_recent() {
+// Something may be in the log that is not at hand.
+bool FeedFollower::is_behind() const {
+  const Sessions::Feed& feed = *sessions_.feeds_.at(session_);
+  return !has_read_log_ || feed.last > after_;
+}
+
+std::vector<StoredEvent> FeedFollower::take_recent() const {
   const auto& recent = sessions_.feeds_.at(session_)->recent;
   std::vector<StoredEvent> events;
-  if (!recent.empty() && recent.front().seq > after_ + 1) is_behind_ = true;
-  if (recent.empty() || is_behind_) return events;
-  for (const StoredEvent& stored : recent) {
-    if (stored.seq <= after_) continue;
-    if (events.size() == kHeldEvents) {
-      news_.set();
-      break;
-    }
-    events.push_back(stored);
-  }
+  if (recent.empty() || recent.front().stored.seq > after_ + 1) return events;
+  for (const auto& [stored, bytes] : recent)
+    if (stored.seq > after_ && events.size() < kHeldEvents) events.push_back(stored);
   return events;
 }
 
 Task<Result<News>> FeedFollower::next(TimePoint deadline) {
   News news;
-  if (co_await news_.wait(deadline) == linux::Wait::kTimeout) co_return news;
+  const bool is_new = co_await news_.wait(deadline) == linux::Wait::kReady;
+  // Another process may have the session: what happens there nobody tells.
+  if (!is_new && sessions_.loaded_.contains(session_)) co_return news;
+  if (!is_new) has_read_log_ = false;
   news_.reset();
   news.deltas = std::exchange(deltas_, {});
   news.events = take_recent();
-  if (is_behind_) {
-    CO_TRY(news.events, co_await sessions_.world_.log.read(session_, after_,
-                                                           static_cast<std::int64_t>(kHeldEvents)));
-    is_behind_ = !news.events.empty();  // there may be more of them
-    if (is_behind_) news_.set();
+  if (news.events.empty() && is_behind()) {
+    CO_TRY(news.events, co_await sessions_.world_.log.read(session_, after_, kHeldEvents));
+    has_read_log_ = news.events.empty();
   }
   if (!news.events.empty()) after_ = news.events.back().seq;
+  if (is_behind()) news_.set();
   co_return news;
 }
 
@@ -87,10 +89,20 @@ void Sessions::on_events(const std::string& session, const std::vector<StoredEve
   const auto found = feeds_.find(session);
   if (found == feeds_.end()) return;
   Feed& feed = *found->second;
-  // Somebody else had the session meanwhile: what they wrote is in the log.
-  if (!feed.recent.empty() && feed.recent.back().seq + 1 != events.front().seq) feed.recent.clear();
-  feed.recent.insert(feed.recent.end(), events.begin(), events.end());
-  while (feed.recent.size() > kRecentEvents) feed.recent.pop_front();
+  // Another process had the session meanwhile: what happened there is in the log only.
+  if (events.front().seq != feed.last + 1) {
+    feed.recent.clear();
+    feed.recent_bytes = 0;
+  }
+  for (const StoredEvent& stored : events) {
+    feed.recent.push_back({stored, write_body(stored.event).size()});
+    feed.recent_bytes += feed.recent.back().bytes;
+    feed.last = stored.seq;
+  }
+  while (feed.recent.size() > kRecentEvents || feed.recent_bytes > kRecentBytes) {
+    feed.recent_bytes -= feed.recent.front().bytes;
+    feed.recent.pop_front();
+  }
   for (FeedFollower* follower : feed.followers) follower->wake();
 }
 

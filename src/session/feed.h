@@ -14,8 +14,13 @@ class FeedFollower;
 
 // The last events of a session that somebody follows, so that following does not read the store.
 struct Sessions::Feed {
-  std::deque<StoredEvent> recent;
+  struct Recent {
+    StoredEvent stored;
+    std::size_t bytes = 0;
+  };
+  std::deque<Recent> recent;
   std::size_t recent_bytes = 0;
+  Seq last = 0;  // that was ever there
   std::set<FeedFollower*> followers;
 };
 
@@ -32,13 +37,14 @@ class FeedFollower final : public Follower {
   void add_delta(std::string_view text);
 
  private:
-  std::vector<StoredEvent> take_recent();
+  bool is_behind() const;
+  std::vector<StoredEvent> take_recent() const;
 
   Sessions& sessions_;
   std::string session_;
   Seq after_;
+  bool has_read_log_ = false;  // up to its end, once
   bool with_deltas_;
-  bool is_behind_ = true;  // what comes next is in the log only
   std::string deltas_;
   linux::Event news_;
 };

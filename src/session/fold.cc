@@ -33,27 +33,58 @@ std::string text_of(const Json& blocks) {
 }
 
 Json blocks_of(std::string_view content) {
-  auto parsed = parse_json(content);
+  auto parsed = parse_json(content, {.depth = 128, .bytes = std::size_t{64} << 20});
   return parsed && parsed->is_array() ? std::move(*parsed) : Json::array();
 }
 
-std::string shown_input_of(const Json& shown, std::size_t block) {
-  if (block >= shown.size() || !shown[block].is_object()) return {};
-  const auto input = shown[block].find("input");
-  return input == shown[block].end() ? std::string() : dump_json(*input);
-}
+// What others may see of an answer. Where it lost its shape with what was taken out of it, nothing.
+struct Shown {
+  bool is_less = false;
+  Json blocks = Json::array();
 
-void take_calls(State& state, const Json& blocks, const Json& shown) {
+  const Json* find(std::size_t block, const char* key) const {
+    if (block >= blocks.size() || !blocks[block].is_object()) return nullptr;
+    const auto found = blocks[block].find(key);
+    return found == blocks[block].end() ? nullptr : &*found;
+  }
+  std::string name_at(std::size_t block) const {
+    const Json* name = find(block, "name");
+    return name != nullptr && name->is_string() ? name->get<std::string>() : "withheld";
+  }
+  std::string input_at(std::size_t block) const {
+    const Json* input = find(block, "input");
+    return input == nullptr ? R"("withheld")" : dump_json(*input);
+  }
+};
+
+void take_calls(State& state, const Json& blocks, const Shown& shown) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const Json& block = blocks[i];
     if (!block.is_object() || text_at(block, "type") != "tool_use") continue;
     const auto input = block.find("input");
+    std::string name = text_at(block, "name");
     state.calls.push_back({.block = static_cast<std::int64_t>(i),
                            .tool_use_id = text_at(block, "id"),
-                           .name = text_at(block, "name"),
+                           .name = name,
                            .input = input == block.end() ? "{}" : dump_json(*input),
-                           .shown_input = shown_input_of(shown, i)});
+                           .shown_name = shown.is_less ? shown.name_at(i) : std::move(name),
+                           .shown_input = shown.is_less ? shown.input_at(i) : std::string()});
   }
+}
+
+// Where a command goes that names no sandbox: to the one that the same answer provisioned before
+// it, even when that came to nothing, or to the last one. Settled when it is begun: begun again, it
+// must not go elsewhere.
+std::string sandbox_for(const State& state, const Call& command) {
+  const Call* provision = nullptr;
+  for (const Call& call : state.calls) {
+    if (&call == &command) break;
+    if (call.name == kProvision) provision = &call;
+  }
+  if (provision == nullptr) return state.last_sandbox;
+  for (const auto& [id, sandbox] : state.sandboxes)
+    if (sandbox.call == provision->seq) return id;
+  return {};
 }
 
 void forget_trouble(State& state) {
@@ -124,13 +155,15 @@ struct Folding {
     forget_trouble(state);
     const Json blocks = blocks_of(event.content);
     if (!blocks.empty()) state.messages.push_back({Message::Role::kAssistant, dump_json(blocks)});
-    const Json shown = event.shown.empty() ? Json::array() : blocks_of(event.shown);
+    Shown shown{.is_less = !event.shown.empty()};
+    if (shown.is_less) shown.blocks = blocks_of(event.shown);
     take_calls(state, blocks, shown);
     state.last_stop = event.stop_reason.empty() ? "end_turn" : event.stop_reason;
-    state.said = text_of(event.shown.empty() ? blocks : shown);
+    state.said = text_of(shown.is_less ? shown.blocks : blocks);
     state.said_redacted = event.redacted;
     state.usage += event.usage;
     state.context_used = event.usage.all_tokens();
+    state.just_summarised = false;
   }
 
   void operator()(const ContextSummarised& event) const {
@@ -141,6 +174,7 @@ struct Folding {
     state.usage += event.usage;
     state.context_used = 0;
     state.too_long = false;
+    state.just_summarised = true;
   }
 
   void operator()(const ModelFailed& event) const {
@@ -158,6 +192,7 @@ struct Folding {
     for (Call& call : state.calls)
       if (call.seq == 0 && call.block == event.block) {
         call.seq = stored.seq;
+        call.sandbox = sandbox_for(state, call);
         return;
       }
   }
@@ -203,6 +238,7 @@ struct Folding {
     state.sandboxes.clear();
     state.last_sandbox.clear();
     state.said.clear();
+    state.said_redacted.clear();
     (*this)(TurnEnded{.reason = EndReason::kInterrupted});
   }
 

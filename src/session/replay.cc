@@ -33,8 +33,10 @@ std::vector<Divergence> replay(const std::vector<StoredEvent>& events, std::size
     if (next_due < due.size()) {
       if (due[next_due].event == stored.event) {
         ++next_due;
-      } else if (!std::holds_alternative<Forked>(stored.event)) {
-        found.push_back({stored.seq, text_of(due[next_due].event), text_of(stored.event)});
+      } else {
+        // A copy may end where the original went on.
+        if (!std::holds_alternative<Forked>(stored.event))
+          found.push_back({stored.seq, text_of(due[next_due].event), text_of(stored.event)});
         next_due = due.size();
       }
     } else if (is_decision(state, stored.event)) {
@@ -45,6 +47,7 @@ std::vector<Divergence> replay(const std::vector<StoredEvent>& events, std::size
     if (next_due < due.size() || std::holds_alternative<SandboxBound>(stored.event)) continue;
     due.clear();
     next_due = 0;
+    if (decide(state).empty()) continue;
     State ahead = state;
     settle(ahead, stored.at_ms, due);
   }

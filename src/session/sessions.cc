@@ -19,6 +19,8 @@ struct SessionTag {
 
 constexpr Duration kBetweenLooks = std::chrono::seconds(5);
 constexpr std::int64_t kReadAtOnce = 500;
+// After a restart there may be thousands; the store also has others to serve.
+constexpr int kAdoptedAtOnce = 16;
 constexpr Seq kEventsMax = 1'000'000;
 
 Summary summary_of(const NewSession& wish, const State& state, std::int64_t now_ms) {
@@ -42,9 +44,8 @@ Task<Result<std::vector<StoredEvent>>> Sessions::read_all(std::string session) {
   for (;;) {
     CO_TRY(auto page,
            co_await world_.log.read(session, all.empty() ? 0 : all.back().seq, kReadAtOnce));
-    const bool is_last = page.size() < static_cast<std::size_t>(kReadAtOnce);
+    if (page.empty()) break;
     std::ranges::move(page, std::back_inserter(all));
-    if (is_last) break;
     if (all.back().seq > kEventsMax)
       co_return make_error(ErrorCode::kLimit, "read session", "the session has too many events");
   }
@@ -73,13 +74,15 @@ Sessions::Sessions(linux::Loop& loop, const Clock& clock, Log& log, Model& model
              .boundary = boundary,
              .audience = *this,
              .run_child = [this](ChildOrder order) { return run_child(std::move(order)); },
-             .stop_child = [this](std::string id) { tasks_.spawn(interrupt(std::move(id))); }},
+             .stop_child = [this](std::string id) { return stop_child(std::move(id)); }},
       chores_(std::make_unique<Chores>(world_)),
       tasks_(loop) {}
 
 Sessions::~Sessions() {
+  // Each of them uses what stands before it.
   tasks_.cancel_all();
   loaded_.clear();
+  chores_.reset();
 }
 
 Sessions::Loaded& Sessions::start(Lease lease, State state, Summary summary) {
@@ -229,19 +232,28 @@ Task<Result<void>> Sessions::archive(std::string session) {
 Task<> Sessions::keep_going() {
   tasks_.spawn(chores_->keep_going());
   for (;;) {
-    if (const auto orphans = co_await world_.log.list_orphans())
-      for (const std::string& id : *orphans)
-        if (!loaded_.contains(id)) tasks_.spawn(adopt(id));
+    if (auto orphans = co_await world_.log.list_orphans()) {
+      const auto left = std::make_shared<std::vector<std::string>>(std::move(*orphans));
+      std::erase_if(*left, [this](const auto& id) { return loaded_.contains(id); });
+      linux::TaskGroup adopting(world_.loop);
+      for (int i = 0; i < kAdoptedAtOnce; ++i) adopting.spawn(adopt(left));
+      co_await adopting.wait_until_empty(kNever);
+    }
     co_await world_.loop.sleep_for(kBetweenLooks);
     forget_resting();
     if (!loaded_.empty()) (void)co_await world_.log.renew();
   }
 }
 
-Task<> Sessions::adopt(std::string session) {
-  const auto loaded = co_await load(session);
-  if (!loaded && loaded.error().code != ErrorCode::kConflict)
-    LOG_ERROR("cannot take a session up again", {"session", session}, {"error", loaded.error()});
+// One after the other, until none is left.
+Task<> Sessions::adopt(std::shared_ptr<std::vector<std::string>> left) {
+  while (!left->empty()) {
+    const std::string session = std::move(left->back());
+    left->pop_back();
+    const auto loaded = co_await load(session);
+    if (!loaded && loaded.error().code != ErrorCode::kConflict)
+      LOG_ERROR("cannot take a session up again", {"session", session}, {"error", loaded.error()});
+  }
 }
 
 void Sessions::forget_resting() {
@@ -250,8 +262,12 @@ void Sessions::forget_resting() {
 
 // ---- agents of agents
 
-Task<> Sessions::interrupt(std::string session) {
-  (void)co_await add(std::move(session), Interrupted{});
+Task<Result<void>> Sessions::stop_child(std::string session) {
+  const auto added = co_await add(std::move(session), Interrupted{});
+  if (added || added.error().code == ErrorCode::kNotFound ||
+      added.error().code == ErrorCode::kInvalid)
+    co_return {};
+  co_return added.error();
 }
 
 Task<Result<ChildReport>> Sessions::run_child(ChildOrder order) {

@@ -1,18 +1,14 @@
 #pragma once
 
-#include <map>
-#include <memory>
-#include <random>
-#include <set>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "pons/linux/loop.h"
-#include "pons/linux/simulated_time.h"
-#include "pons/session/sessions.h"
+#include "pons/session/event.h"
 
 // A world for sessions in which every wait may take long, fail, fail after it has worked, or be the
-// last thing that the process does. The same seed gives the same run.
+// last thing that the process does; in which the clock jumps, the disk is full for a while, people
+// interrupt, and the model does whatever models do. The same seed gives the same run.
 
 namespace pons::session {
 
@@ -20,7 +16,7 @@ struct SimulationSettings {
   std::uint64_t seed = 1;
   int sessions = 3;
   int messages = 2;           // to each of them
-  int commands = 4;           // at most, per turn
+  int steps = 4;              // of the model, at most, per turn
   double fault = 0.05;        // of each wait
   bool rival = false;         // a second process, which takes sessions that are not free
   bool forget_calls = false;  // breaks the cell's job table: the check must notice
@@ -32,6 +28,7 @@ struct SimulationOutcome {
   int crashes = 0;
   int faults = 0;
   int commands = 0;
+  int left_sandboxes = 0;  // that live, though no session has them
   std::vector<std::vector<StoredEvent>> logs;
 };
 

@@ -1,5 +1,8 @@
 #include "pons/session/store_log.h"
 
+#include <algorithm>
+#include <span>
+
 #include <fmt/format.h>
 
 namespace pons::session {
@@ -24,11 +27,11 @@ Value dedupe_of(const Event& event) {
   return message->dedupe;
 }
 
-// All events in one statement that stores them only while the session is still the writer's, and
-// still as long as the writer thinks.
-Statement insert_events(const Lease& lease, const std::vector<StoredEvent>& events) {
+// Each statement stores its events only while the session is still the writer's, and still as long
+// as the writer thinks.
+Statement insert_events(const Lease& lease, Seq head, std::span<const StoredEvent> events) {
   std::string rows;
-  std::vector<Value> values = {lease.session, lease.epoch, events.front().seq - 1};
+  std::vector<Value> values = {lease.session, lease.epoch, head};
   for (const StoredEvent& stored : events) {
     const std::size_t n = values.size();
     rows += fmt::format("{}(CAST(${} AS BIGINT), CAST(${} AS BIGINT), ${}, ${}, ${})",
@@ -44,6 +47,16 @@ Statement insert_events(const Lease& lease, const std::vector<StoredEvent>& even
               rows),
           .values = std::move(values),
           .must_change = static_cast<std::int64_t>(events.size())};
+}
+
+// One statement, unless it would be longer than the store takes.
+void insert_events(const Lease& lease, std::span<const StoredEvent> events,
+                   store::Transaction& out) {
+  constexpr std::size_t kEventsPerStatement = 150;
+  const Seq head = events.front().seq - 1;
+  for (; events.size() > kEventsPerStatement; events = events.subspan(kEventsPerStatement))
+    out.push_back(insert_events(lease, head, events.first(kEventsPerStatement)));
+  out.push_back(insert_events(lease, head, events));
 }
 
 // An idle session is anybody's.
@@ -125,7 +138,7 @@ Task<Result<Lease>> StoreLog::create(Summary summary, std::vector<StoredEvent> e
               "VALUES ($1, $2, $3, $4, $5, 'idle', '', 0, 1, $6, 0, $7, $7, 0, 0, 0, 0, 0)",
        .values = {summary.id, summary.project, summary.agent, summary.parent, summary.title, owner_,
                   summary.created_ms}});
-  all.push_back(insert_events(lease, events));
+  insert_events(lease, events, all);
   all.push_back(update_summary(lease, summary, now_ms()));
   CO_TRY_VOID(co_await store_.write(std::move(all)));
   co_return lease;
@@ -160,7 +173,7 @@ Task<Error> StoreLog::why_not(std::string session) {
 
 Task<Result<void>> StoreLog::append(const Batch& batch) {
   store::Transaction all;
-  all.push_back(insert_events(batch.lease, batch.events));
+  insert_events(batch.lease, batch.events, all);
   all.push_back(update_summary(batch.lease, batch.summary, now_ms()));
   for (const Blob& blob : batch.blobs) insert_blob(batch.lease.project, blob, all);
   for (const Chore& chore : batch.chores) all.push_back(insert_chore(chore, now_ms()));
@@ -170,24 +183,35 @@ Task<Result<void>> StoreLog::append(const Batch& batch) {
 
 Task<Result<void>> StoreLog::renew() {
   store::Transaction all;
-  all.push_back(
-      {.sql = "UPDATE sessions SET lease_until = $1 WHERE owner = $2 AND status <> 'idle'",
-       .values = {now_ms() + kLeaseMs, owner_}});
+  all.push_back({.sql =
+                     "UPDATE sessions SET lease_until = $1 WHERE owner = $2 AND status <> 'idle' "
+                     "AND status <> 'waits_for_person'",
+                 .values = {now_ms() + kLeaseMs, owner_}});
   CO_TRY_VOID(co_await store_.write(std::move(all)));
   co_return {};
 }
 
 Task<Result<std::vector<StoredEvent>>> StoreLog::read(std::string session, Seq after,
                                                       std::int64_t limit) {
-  CO_TRY(const auto rows,
-         co_await store_.read({.sql = "SELECT seq, at, type, body FROM session_events "
-                                      "WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
-                               .values = {std::move(session), after, limit}}));
+  Statement statement{.sql =
+                          "SELECT seq, at, type, body FROM session_events "
+                          "WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+                      .values = {std::move(session), after, limit}};
+  auto rows = co_await store_.read(statement);
+  // Together they are more than the store gives at once; each alone is not.
+  while (!rows && rows.error().code == ErrorCode::kLimit && limit > 1) {
+    limit = std::max<std::int64_t>(1, limit / 4);
+    statement.values.back() = limit;
+    rows = co_await store_.read(statement);
+  }
+  if (!rows) co_return rows.error();
   std::vector<StoredEvent> events;
-  for (const store::Row& row : rows) {
+  for (const store::Row& row : *rows) {
     StoredEvent stored;
     CO_TRY(stored.seq, store::integer_of(row, 0));
     CO_TRY(stored.at_ms, store::integer_of(row, 1));
+    if (stored.at_ms < 0 || stored.at_ms > kNumberMax)
+      co_return make_error(ErrorCode::kIo, "read session", "an event has no time");
     CO_TRY(const auto type, store::text_of(row, 2));
     CO_TRY(const auto body, store::text_of(row, 3));
     CO_TRY(stored.event, read_event(type, body));

@@ -1,5 +1,7 @@
 #include "pons/session/tool_text.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "pons/base/text.h"
@@ -32,23 +34,10 @@ std::string how_it_ended(const ExecuteReport& report) {
   return {};
 }
 
-std::string printable(std::string text) {
-  if (is_valid_utf8(text) && text.find('\0') == std::string::npos) return text;
-  std::string clean;
-  clean.reserve(text.size());
-  for (std::size_t i = 0; i < text.size();) {
-    std::size_t size = 1;
-    while (size < 4 && i + size < text.size() && continues_character(text[i + size])) ++size;
-    const std::string_view character = std::string_view(text).substr(i, size);
-    if (text[i] != '\0' && is_valid_utf8(character)) {
-      clean += character;
-      i += size;
-    } else {
-      clean += "\xEF\xBF\xBD";
-      ++i;
-    }
-  }
-  return clean;
+// How long a character is that begins so, if it is whole.
+std::size_t character_bytes(char first) {
+  const auto byte = static_cast<unsigned char>(first);
+  return byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
 }  // namespace
@@ -63,21 +52,58 @@ std::string shorten(std::string_view text, std::size_t bytes_max) {
                      human_bytes(tail - head), text.substr(tail));
 }
 
-ToolText describe(ExecuteReport report) {
-  ToolText out;
-  std::string output = printable(std::move(report.output));
-  out.is_error = report.end != ExecuteReport::End::kExit || report.code != 0;
-  out.text = shorten(output, kResultBytesMax);
-  if (output.size() > kResultBytesMax) {
-    std::string digest = sha256_hex(output);
-    out.full = Blob{.digest = std::move(digest), .bytes = std::move(output)};
+std::string printable(std::string text) {
+  if (is_valid_utf8(text) && text.find('\0') == std::string::npos) return text;
+  std::string clean;
+  clean.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const std::string_view character = std::string_view(text).substr(i, character_bytes(text[i]));
+    if (text[i] != '\0' && is_valid_utf8(character)) {
+      clean += character;
+      i += character.size();
+    } else {
+      clean += "\xEF\xBF\xBD";
+      ++i;
+    }
   }
+  return clean;
+}
+
+ToolText describe(std::string text, bool is_error) {
+  text = printable(std::move(text));
+  ToolText out{.text = shorten(text, kResultBytesMax), .is_error = is_error};
+  if (text.size() > kResultBytesMax) {
+    std::string digest = sha256_hex(text);
+    out.full = Blob{.digest = std::move(digest), .bytes = std::move(text)};
+  }
+  return out;
+}
+
+namespace {
+
+// The end of it; what is cleaned may be three times as long as it was.
+std::uint64_t cut_to_kept(std::string& output) {
+  if (output.size() <= kKeptBytesMax) return 0;
+  std::size_t cut = output.size() - kKeptBytesMax;
+  while (cut < output.size() && continues_character(output[cut])) ++cut;
+  output.erase(0, cut);
+  return cut;
+}
+
+}  // namespace
+
+ToolText describe(ExecuteReport report) {
+  report.output = printable(std::move(report.output));
+  report.lost_bytes += cut_to_kept(report.output);
+  ToolText out = describe(std::move(report.output),
+                          report.end != ExecuteReport::End::kExit || report.code != 0);
   if (report.lost_bytes > 0)
     out.text =
         fmt::format("[the first {} were not kept]\n{}", human_bytes(report.lost_bytes), out.text);
   if (!out.text.empty() && !out.text.ends_with('\n')) out.text += '\n';
-  out.text += fmt::format("[{}; {}", how_it_ended(report),
-                          human_duration(static_cast<std::uint64_t>(report.took_ms)));
+  out.text += fmt::format(
+      "[{}; {}", how_it_ended(report),
+      human_duration(static_cast<std::uint64_t>(std::max<std::int64_t>(0, report.took_ms))));
   if (out.full)
     out.text += fmt::format("; {} of output, shortened", human_bytes(out.full->bytes.size()));
   if (report.rolled_back) out.text += "; changes to files were taken back";

@@ -16,6 +16,9 @@ namespace pons::session {
 // Of an event in its session; the first is 1.
 using Seq = std::int64_t;
 
+// No number in an event is further from 0: sums of them fit.
+inline constexpr std::int64_t kNumberMax = 1'000'000'000'000'000;
+
 // What a session works with from its first event to its last.
 struct AgentSpec {
   std::string name = "default";
@@ -41,7 +44,7 @@ struct Usage {
   std::int64_t output = 0;
   std::int64_t cost_nano = 0;
   std::int64_t all_tokens() const { return input + cache_read + cache_write + output; }
-  Usage& operator+=(const Usage& other);
+  Usage& operator+=(const Usage& other);  // never more than kNumberMax
   bool operator==(const Usage&) const = default;
 };
 
@@ -160,7 +163,7 @@ struct ModelAnswered {
 struct ContextSummarised {
   Seq asked = 0;
   std::string summary;
-  std::string shown;  // for others when they may see less; empty: the same
+  std::string shown;  // the same for others when they may see less; empty: the same
   std::vector<std::string> redacted;
   Usage usage;
   std::int64_t took_ms = 0;

@@ -47,7 +47,7 @@ struct Chore {
   std::string id;
   std::string project;
   std::string session;
-  std::string kind;  // "destroy_sandbox"
+  std::string kind;  // "destroy_sandbox", "stop_session"
   std::string what;
 };
 
@@ -80,6 +80,7 @@ class Log {
   // Says that the process is still there, for all sessions that it has.
   virtual Task<Result<void>> renew() = 0;
 
+  // Some of them, in their order; none when there are none.
   virtual Task<Result<std::vector<StoredEvent>>> read(std::string session, Seq after,
                                                       std::int64_t limit) = 0;
   virtual Task<Result<Summary>> find(std::string session) = 0;

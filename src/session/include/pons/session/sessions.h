@@ -80,9 +80,9 @@ class Sessions final : private Audience {
                                                  const NewSession& wish);
   Loaded& start(Lease lease, State state, Summary summary);
   void forget_resting();
-  Task<> adopt(std::string session);
+  Task<> adopt(std::shared_ptr<std::vector<std::string>> left);
   Task<Result<ChildReport>> run_child(ChildOrder order);
-  Task<> interrupt(std::string session);
+  Task<Result<void>> stop_child(std::string session);
 
   void on_events(const std::string& session, const std::vector<StoredEvent>& events) override;
   void on_delta(const std::string& session, std::string_view text) override;

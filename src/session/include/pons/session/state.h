@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,11 +10,17 @@
 
 namespace pons::session {
 
-// One message of the conversation as the model sees it.
+// One message of the conversation as the model sees it. Copies share what it says, so that copying
+// a state costs little however long the conversation is.
 struct Message {
-  enum class Role : std::uint8_t { kUser, kAssistant } role = Role::kUser;
-  std::string content;  // JSON: a list of blocks
-  bool operator==(const Message&) const = default;
+  enum class Role : std::uint8_t { kUser, kAssistant } role;
+  std::shared_ptr<const std::string> content;  // JSON: a list of blocks
+
+  Message(Role who, std::string blocks)
+      : role(who), content(std::make_shared<const std::string>(std::move(blocks))) {}
+  bool operator==(const Message& other) const {
+    return role == other.role && *content == *other.content;
+  }
 };
 
 // A tool that the last answer asks for.
@@ -22,8 +29,10 @@ struct Call {
   std::string tool_use_id;
   std::string name;
   std::string input;
-  std::string shown_input;
-  Seq seq = 0;  // of its ToolCalled; 0: not begun
+  std::string shown_name;   // what others may see of it
+  std::string shown_input;  // empty: all of it
+  std::string sandbox;      // that a command without a sandbox of its own goes to, once it is begun
+  Seq seq = 0;              // of its ToolCalled; 0: not begun
   bool ended = false;
   bool is_error = false;
   std::string result;
@@ -83,6 +92,7 @@ struct State {
   Usage usage;
   std::int64_t context_used = 0;   // tokens that the conversation had when it was last sent
   bool too_long = false;           // the model said so
+  bool just_summarised = false;    // and no answer since
   std::optional<EndReason> ended;  // how the last turn did
 
   const Call* find_call(Seq seq) const;

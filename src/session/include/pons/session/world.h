@@ -168,7 +168,8 @@ struct World {
   Audience& audience;
   // Runs until that session's turn is over.
   std::function<Task<Result<ChildReport>>(ChildOrder)> run_child;
-  std::function<void(std::string session)> stop_child;
+  // Well, too, when it has ended or never began.
+  std::function<Task<Result<void>>(std::string session)> stop_child;
 
   std::int64_t now_ms() const;
 };

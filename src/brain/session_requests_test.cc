@@ -1,0 +1,116 @@
+#include "session_requests.h"
+
+#include <gtest/gtest.h>
+
+namespace pons::brain {
+namespace {
+
+const Agents kAgents = {{"default", {.name = "default", .model = "m"}}, {"mute", {.name = "mute"}}};
+
+TEST(SessionRequests, ANewSessionIsRead) {
+  const auto wish = parse_new_session(
+      R"({"agent":"default","model":"x","system":"s","title":"t","id":"mine-1","message":"hi","dedupe":"d","budget_tokens":5})",
+      kAgents);
+  ASSERT_TRUE(wish) << wish.error().describe();
+  EXPECT_EQ(wish->id, "mine-1");
+  EXPECT_EQ(wish->title, "t");
+  EXPECT_EQ(wish->agent.model, "x");
+  EXPECT_EQ(wish->agent.system, "s");
+  EXPECT_EQ(wish->agent.budget_tokens, 5);
+  EXPECT_EQ(wish->message->content, R"([{"type":"text","text":"hi"}])");
+  EXPECT_EQ(wish->message->dedupe, "d");
+  EXPECT_TRUE(parse_new_session("", kAgents)) << "all may be missing";
+}
+
+TEST(SessionRequests, NewSessionsThatCannotBeAreRefused) {
+  EXPECT_EQ(parse_new_session(R"({"agent":"none"})", kAgents).error().code, ErrorCode::kNotFound);
+  EXPECT_FALSE(parse_new_session(R"({"agent":"mute"})", kAgents)) << "it has no model";
+  const std::string long_title = R"({"title":")" + std::string(257, 't') + "\"}";
+  const std::string long_text = R"({"message":")" + std::string(kMessageBytesMax + 1, 'm') + "\"}";
+  for (const std::string& body : std::vector<std::string>{"[]",
+                                                          "{",
+                                                          R"({"agents":1})",
+                                                          R"({"agent":7})",
+                                                          R"({"message":""})",
+                                                          R"({"message":" \n\t"})",
+                                                          R"({"message":[]})",
+                                                          R"({"message":7})",
+                                                          R"({"message":null})",
+                                                          R"({"message":"\ud800"})",
+                                                          "{\"message\":\"\xFF\"}",
+                                                          R"({"title":"a\u0000b"})",
+                                                          R"({"message":"a","dedupe":"a\u0000"})",
+                                                          R"({"id":"a b"})",
+                                                          R"({"id":"../x"})",
+                                                          R"({"id":"ses_0123"})",
+                                                          R"({"budget_tokens":0})",
+                                                          R"({"budget_tokens":-1})",
+                                                          R"({"message":"a","message":"b"})",
+                                                          long_title,
+                                                          long_text})
+    EXPECT_FALSE(parse_new_session(body, kAgents)) << body.substr(0, 60);
+}
+
+TEST(SessionRequests, BlocksAreReadAndWhatNoModelTakesIsRefused) {
+  const auto with = [](const std::string& blocks) {
+    return parse_new_session(R"({"message":)" + blocks + "}", kAgents);
+  };
+  EXPECT_TRUE(with(R"([{"type":"text","text":"a\u0000\u001b[31m"}])")) << "JSON holds anything";
+  EXPECT_TRUE(with(
+      R"([{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}])"));
+  EXPECT_TRUE(
+      with(R"([{"type":"document","title":"d","source":{"type":"url","url":"https://a"}}])"));
+  for (const char* blocks :
+       {"[7]", "[{}]", R"([{"type":"text"}])", R"([{"type":"text","text":""}])",
+        R"([{"type":"text","text":" "}])", R"([{"type":"text","text":7}])",
+        R"([{"type":"text","text":"a","cache_control":{}}])", R"([{"type":"image"}])",
+        R"([{"type":"image","source":{}}])", R"([{"type":"image","source":{"type":"file"}}])",
+        R"([{"type":"image","source":{"type":"base64","data":"AA=="}}])",
+        R"([{"type":"image","source":{"type":"url","url":7}}])",
+        R"([{"type":"tool_result","tool_use_id":"t","content":"a"}])",
+        R"([{"type":"tool_use","id":"t","name":"n","input":{}}])", R"([{"type":7}])"})
+    EXPECT_FALSE(with(blocks)) << blocks;
+  std::string many = "[";
+  for (int i = 0; i < 201; ++i)
+    many += std::string(i == 0 ? "" : ",") + R"({"type":"text","text":"a"})";
+  EXPECT_FALSE(with(many + "]"));
+}
+
+TEST(SessionRequests, InputsAreRead) {
+  const auto inputs = parse_inputs(
+      R"({"events":[{"type":"user.message","text":"a","dedupe":"d"},{"type":"user.answer","call":3,"text":"b"},{"type":"user.interrupt"},{"type":"user.message","content":[{"type":"text","text":"c"}]}]})");
+  ASSERT_TRUE(inputs) << inputs.error().describe();
+  ASSERT_EQ(inputs->size(), 4U);
+  EXPECT_EQ(std::get<session::UserMessage>((*inputs)[0]).dedupe, "d");
+  EXPECT_EQ(std::get<session::UserAnswer>((*inputs)[1]).call, 3);
+  EXPECT_TRUE(std::holds_alternative<session::Interrupted>((*inputs)[2]));
+}
+
+TEST(SessionRequests, NobodyWritesWhatOnlyASessionDecides) {
+  for (const char* event :
+       {R"({"type":"tool.ended","call":1})", R"({"type":"model.answered"})",
+        R"({"type":"turn.ended"})", R"({"type":"session.created"})", R"({"type":"timer.fired"})",
+        R"({"type":"user.message"})", R"({"type":"user.message","text":"a","content":[]})",
+        R"({"type":"user.message","text":"a","seq":1})", R"({"type":"user.answer","text":"a"})",
+        R"({"type":"user.answer","call":0,"text":"a"})", R"({"type":"user.answer","call":1})",
+        R"({"type":"user.answer","call":1,"text":""})", R"({"type":"user.interrupt","why":1})",
+        R"({"text":"a"})", "7", "null"})
+    EXPECT_FALSE(parse_inputs(std::string(R"({"events":[)") + event + "]}")) << event;
+  for (const char* body : {"", "{}", "[]", R"({"events":[]})", R"({"events":{}})"})
+    EXPECT_FALSE(parse_inputs(body)) << body;
+  std::string many;
+  for (int i = 0; i < 51; ++i)
+    many += std::string(i == 0 ? "" : ",") + R"({"type":"user.interrupt"})";
+  EXPECT_FALSE(parse_inputs(R"({"events":[)" + many + "]}"));
+}
+
+TEST(SessionRequests, AForkNamesAPlaceOrNone) {
+  EXPECT_EQ(parse_fork("").value(), 0);
+  EXPECT_EQ(parse_fork("{}").value(), 0);
+  EXPECT_EQ(parse_fork(R"({"at":7})").value(), 7);
+  for (const char* body : {R"({"at":0})", R"({"at":-1})", R"({"at":"7"})", R"({"seq":7})", "[]"})
+    EXPECT_FALSE(parse_fork(body)) << body;
+}
+
+}  // namespace
+}  // namespace pons::brain

@@ -1,0 +1,165 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "pons/session/tools.h"
+#include "pons/session/world.h"
+#include "simulated_fate.h"
+#include "simulated_hands.h"
+
+// For tests: a model that says what it says because of the conversation alone, as a script does,
+// and tries everything that a model may try.
+
+namespace pons::session {
+
+class SimulatedModel final : public Model {
+ public:
+  SimulatedModel(Fate& fate, int steps_max) : fate_(fate), steps_max_(steps_max) {}
+
+  Task<std::variant<Answer, NoAnswer>> ask(Question question, const Listener& listener) override {
+    const Script script = answer_to(question.session, question.request);
+    for (std::size_t i = 0; i < script.tools.size(); ++i)
+      if (!script.tools[i].empty()) listener.on_tool(static_cast<std::int64_t>(i), script.tools[i]);
+    listener.on_text("…");
+    switch (co_await fate_.wait()) {
+      case Fate::Turn::kFailsBefore:
+        co_return NoAnswer{.trouble = Trouble::kPassing, .message = "overloaded \xFF"};
+      case Fate::Turn::kFailsAfter:
+        co_return NoAnswer{.trouble = fate_.pick(4) == 0 ? Trouble::kTooLong : Trouble::kPassing,
+                           .message = "cut off",
+                           .wait_ms = 1'000};
+      case Fate::Turn::kWell:
+        break;
+    }
+    co_await fate_.afterwards();
+    if (script.is_in_vain) co_return NoAnswer{.message = "overloaded"};
+    co_return Answer{
+        .content = script.content(),
+        .stop_reason = script.stop,
+        .model = "simulated",
+        .usage = {.input = static_cast<std::int64_t>(question.request.size() / 16), .output = 10}};
+  }
+
+ private:
+  struct Script {
+    std::vector<std::string> blocks;
+    std::vector<std::string> tools;  // beside the blocks; empty: no tool
+    std::string stop = "end_turn";
+    bool is_in_vain = false;
+
+    void text(std::string_view words) {
+      blocks.push_back(fmt::format(R"({{"type":"text","text":"{}"}})", words));
+      tools.emplace_back();
+    }
+    void call(const std::string& id, std::string_view name, std::string_view input) {
+      blocks.push_back(fmt::format(R"({{"type":"tool_use","id":"{}-{}","name":"{}","input":{}}})",
+                                   id, blocks.size(), name, input));
+      tools.emplace_back(name);
+      stop = "tool_use";
+    }
+    std::string content() const { return fmt::format("[{}]", fmt::join(blocks, ",")); }
+  };
+
+  // Where a conversation stands, found without reading all of it as JSON: that would take most of
+  // the simulation's time.
+  struct Place {
+    std::string last;      // what people said last
+    std::size_t step = 0;  // answers since
+    bool lacks_sandbox = true;
+  };
+  static Place place_in(std::string_view request) {
+    constexpr std::string_view kText = R"("type":"text","text":")";
+    Place place;
+    std::size_t at = request.size();
+    do {
+      at = request.rfind(kText, at - 1);
+      const std::size_t begin = at + kText.size();
+      place.last = request.substr(begin, request.find('"', begin) - begin);
+    } while (place.last.starts_with("done") || place.last.starts_with("thinking"));
+    for (std::size_t i = at; (i = request.find(R"("role":"assistant")", i)) != std::string::npos;
+         ++i)
+      ++place.step;
+    const auto last_of = [&](std::string_view words) {
+      const std::size_t found = request.rfind(words);
+      return found == std::string::npos || found < at ? 0 : found;
+    };
+    place.lacks_sandbox = last_of("sandbox_id: ") <=
+                          std::max(last_of("There is no sandbox"), last_of("interrupted: "));
+    return place;
+  }
+
+  Script answer_to(const std::string& session, std::string_view request) {
+    const Place place = place_in(request);
+    const std::string here = fmt::format("{}/{}/{}", session, place.last, place.step);
+    const std::size_t chance = std::hash<std::string>{}(here);
+    Script script;
+    if (place.last.starts_with("The conversation is about to")) {
+      if (fate_.is_calm() || fate_.pick(5) > 0)
+        script.text(fmt::format("after {:x}", std::hash<std::string_view>{}(request)));
+      return script;
+    }
+    const std::size_t steps =
+        1 + std::hash<std::string>{}(session + place.last) % static_cast<std::size_t>(steps_max_);
+    script.is_in_vain = place.last.starts_with("in vain");
+    const bool loops = place.last.starts_with("for ever");
+    if (place.step > steps && !loops) {
+      script.text("done " + place.last);
+      if (chance % 7 == 0) script.stop = "refusal";
+    } else if (place.lacks_sandbox) {
+      take_sandbox(here, chance % 8, script);
+    } else {
+      work(here, chance % 24, script);
+    }
+    return script;
+  }
+
+  static void take_sandbox(const std::string& here, std::size_t chance, Script& script) {
+    constexpr std::string_view kTask = R"({"task_description":"work"})";
+    script.call(here, kProvision,
+                chance == 1 ? R"({"task_description":"work","template":"other"})" : kTask);
+    if (chance == 0) {  // all at once, where one waits for the other
+      script.call(here, kExecute, fmt::format(R"({{"command":"{}-a"}})", here));
+      script.call(here, kProvision, kTask);
+      script.call(here, kExecute, fmt::format(R"({{"command":"{}-b"}})", here));
+    }
+  }
+
+  static void work(const std::string& here, std::size_t chance, Script& script) {
+    const std::string run = fmt::format(R"({{"command":"{}"}})", here);
+    switch (chance) {
+      case 0:
+        return script.call(here, kAskHuman, R"({"question":"which?"})");
+      case 1:
+        script.call(here, kSpawnAgent, fmt::format(R"({{"task":"{}"}})", here));
+        return script.call(here, kSpawnAgent, fmt::format(R"({{"task":"{} again"}})", here));
+      case 2:
+        return script.call(here, kExecute, R"({"command":7})");
+      case 3:
+        return script.call(here, "rm_rf", "{}");
+      case 4:
+        script.call(here, kExecute, run);
+        script.stop = "max_tokens";
+        return;
+      case 5:
+        script.text(fmt::format("thinking of {}", SimulatedBoundary::kSecret));
+        return script.call(here, kExecute, run);
+      case 6:
+        script.text("thinking");
+        script.stop = "pause_turn";
+        return;
+      case 7:
+        return script.call(here, kAskHuman, R"({"question":""})");
+      default:
+        for (std::size_t i = 0; i <= chance % 3; ++i) script.call(here, kExecute, run);
+    }
+  }
+
+  Fate& fate_;
+  int steps_max_;
+};
+
+}  // namespace pons::session

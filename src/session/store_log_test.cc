@@ -1,0 +1,320 @@
+#include "pons/session/store_log.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "pons/base/text.h"
+#include "pons/linux/loop.h"
+#include "pons/linux/run_task.h"
+#include "pons/store/sqlite_store.h"
+#include "story.h"
+
+namespace pons::session {
+namespace {
+
+class SetClock final : public Clock {
+ public:
+  TimePoint now() const override { return {}; }
+  WallTime wall() const override { return WallTime(std::chrono::milliseconds(now_ms)); }
+  std::int64_t now_ms = 1'000'000;
+};
+
+class StoreLogTest : public testing::Test {
+ protected:
+  StoreLogTest() : loop_(std::move(*linux::Loop::create())) {
+    char name[] = "/tmp/pons-session-XXXXXX";
+    if (mkdtemp(name) == nullptr) std::abort();
+    directory_ = name;
+    open({});
+    EXPECT_TRUE(run(store_->write(
+        {{.sql = "INSERT INTO projects (id, name, created) VALUES ('p', 'p', 1), ('q', 'q', 1)",
+          .values = {}}})));
+  }
+  ~StoreLogTest() override {
+    store_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+
+  std::string file() const { return directory_ + "/pons.db"; }
+  void open(store::StoreLimits limits) {
+    store_.reset();
+    auto opened = store::SqliteStore::open(*loop_, {.path = file(), .shown = "", .limits = limits});
+    ASSERT_TRUE(opened) << opened.error().describe();
+    store_ = std::move(*opened);
+    one_ = std::make_unique<StoreLog>(*store_, clock_, "one");
+    two_ = std::make_unique<StoreLog>(*store_, clock_, "two");
+  }
+  template <class T>
+  T run(Task<T> task) {
+    return linux::run_to_end(*loop_, std::move(task));
+  }
+
+  static Summary summary_of(const std::string& id, const Story& story, std::string project = "p") {
+    return {.id = id,
+            .project = std::move(project),
+            .agent = "default",
+            .parent = "",
+            .title = "t",
+            .status = status_of(story.state),
+            .head = story.state.head,
+            .created_ms = 5,
+            .updated_ms = 5,
+            .usage = story.state.usage};
+  }
+  Lease create(const std::string& id, const Story& story) {
+    const auto lease = run(one_->create(summary_of(id, story), story.events));
+    EXPECT_TRUE(lease) << lease.error().describe();
+    return lease.value_or(Lease{});
+  }
+  static Batch batch_of(const Lease& lease, const Story& story, Seq after) {
+    Batch batch{.lease = lease, .events = {}, .summary = summary_of(lease.session, story)};
+    for (const StoredEvent& stored : story.events)
+      if (stored.seq > after) batch.events.push_back(stored);
+    return batch;
+  }
+  std::int64_t count(const std::string& what) {
+    return store::integer_of(
+               run(store_->read({.sql = "SELECT count(*) FROM " + what, .values = {}})).value()[0],
+               0)
+        .value();
+  }
+
+  SetClock clock_;
+  std::string directory_;
+  std::unique_ptr<linux::Loop> loop_;
+  std::unique_ptr<store::SqliteStore> store_;
+  std::unique_ptr<StoreLog> one_;
+  std::unique_ptr<StoreLog> two_;
+};
+
+TEST_F(StoreLogTest, WhatIsAppendedIsReadBack) {
+  Story story;
+  story.say("hi");
+  const Lease lease = create("s", story);
+  const Seq before = story.state.head;
+  story.call({{"sandbox_provision", kTask}});
+  story.bind(0, "box");
+  ASSERT_TRUE(run(one_->append(batch_of(lease, story, before))));
+  EXPECT_EQ(run(one_->read("s", 0, 1'000)).value(), story.events);
+  EXPECT_EQ(run(one_->read("s", 2, 1)).value().at(0), story.events.at(2));
+  EXPECT_TRUE(run(one_->read("s", story.state.head, 10)).value().empty());
+  const Summary found = run(one_->find("s")).value();
+  EXPECT_EQ(found.head, story.state.head);
+  EXPECT_EQ(found.status, Status::kRunning);
+  EXPECT_EQ(run(one_->find("none")).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(StoreLogTest, AnIdIsTakenOnceAndAProjectMustBeThere) {
+  create("s", Story());
+  EXPECT_EQ(run(two_->create(summary_of("s", Story()), Story().events)).error().code,
+            ErrorCode::kConflict);
+  EXPECT_EQ(run(one_->create(summary_of("x", Story(), "none"), Story().events)).error().code,
+            ErrorCode::kConflict);
+  EXPECT_EQ(count("session_events"), 1) << "nothing of those that were refused";
+}
+
+TEST_F(StoreLogTest, AnOldEpochStoresNothing) {
+  Story story;
+  story.say("hi");
+  const Lease old = create("s", story);
+  EXPECT_EQ(run(two_->take("s")).error().code, ErrorCode::kConflict) << "it lives";
+  clock_.now_ms += 31'000;
+  const Lease now = run(two_->take("s")).value();
+  EXPECT_EQ(now.epoch, old.epoch + 1);
+  EXPECT_EQ(now.project, "p");
+  const Seq before = story.state.head;
+  story.answer(kHello);
+  Batch batch = batch_of(old, story, before);
+  batch.blobs = {{.digest = "d", .bytes = "b"}};
+  batch.chores = {{.id = "c", .project = "p", .session = "s", .kind = "k", .what = "w"}};
+  EXPECT_EQ(run(one_->append(batch)).error().code, ErrorCode::kConflict);
+  EXPECT_EQ(count("session_events"), before);
+  EXPECT_EQ(count("session_blobs"), 0);
+  EXPECT_EQ(count("session_chores"), 0);
+  EXPECT_TRUE(run(two_->append(batch_of(now, story, before))));
+}
+
+TEST_F(StoreLogTest, AnAppendThatDoesNotFollowTheHeadStoresNothing) {
+  Story story;
+  const Lease lease = create("s", story);
+  const Seq before = story.state.head;
+  story.say("hi");
+  const Batch batch = batch_of(lease, story, before);
+  ASSERT_TRUE(run(one_->append(batch)));
+  EXPECT_EQ(run(one_->append(batch)).error().code, ErrorCode::kConflict) << "a second time";
+  Batch gap = batch;
+  for (StoredEvent& stored : gap.events) stored.seq += 10;
+  EXPECT_EQ(run(one_->append(gap)).error().code, ErrorCode::kConflict);
+  EXPECT_EQ(count("session_events"), story.state.head);
+}
+
+TEST_F(StoreLogTest, AMessageComesOnceEvenIfNobodyRemembersIt) {
+  Story story;
+  const Lease lease = create("s", story);
+  story.say("hi", "key");
+  ASSERT_TRUE(run(one_->append(batch_of(lease, story, 1))));
+  const Seq before = story.state.head;
+  story.say("hi again", "key");
+  EXPECT_EQ(run(one_->append(batch_of(lease, story, before))).error().code, ErrorCode::kConflict);
+  Story other;
+  other.say("hi", "key");
+  create("t", other);  // another session's key is another
+}
+
+TEST_F(StoreLogTest, AStepOfAnySizeIsOneCommit) {
+  Story story;
+  const Lease lease = create("s", story);
+  story.say("hi");
+  std::vector<std::pair<std::string, std::string>> calls(900, {"none", "{}"});
+  story.call(calls);
+  ASSERT_GT(story.state.head, 1'800);
+  const auto appended = run(one_->append(batch_of(lease, story, 1)));
+  ASSERT_TRUE(appended) << appended.error().describe();
+  EXPECT_EQ(run(one_->read("s", 0, 5'000)).value(), story.events);
+}
+
+TEST_F(StoreLogTest, MoreThanTheStoreGivesAtOnceIsReadInPieces) {
+  Story story;
+  for (int i = 0; i < 40; ++i) story.say(std::string(10'000, 'x'));
+  create("s", story);
+  open({.row_bytes = 64 << 10});
+  std::vector<StoredEvent> all;
+  for (;;) {
+    auto page = run(one_->read("s", static_cast<Seq>(all.size()), 500));
+    ASSERT_TRUE(page) << page.error().describe();
+    if (page->empty()) break;
+    std::ranges::move(*page, std::back_inserter(all));
+  }
+  EXPECT_EQ(all, story.events);
+}
+
+TEST_F(StoreLogTest, ATransactionThatIsTooLargeIsRefusedAndNothingOfItIsStored) {
+  Story story;
+  const Lease lease = create("s", story);
+  story.say(std::string(2 << 20, 'x'));
+  EXPECT_EQ(run(one_->append(batch_of(lease, story, 1))).error().code, ErrorCode::kLimit);
+  EXPECT_EQ(count("session_events"), 1);
+}
+
+TEST_F(StoreLogTest, BlobsAreStoredOnceAndReadWhole) {
+  Story story;
+  const Lease lease = create("s", story);
+  const std::string bytes(1'300'000, 'b');
+  for (int i = 0; i < 2; ++i) {
+    const Seq before = story.state.head;
+    story.say("m");
+    Batch batch = batch_of(lease, story, before);
+    batch.blobs = {{.digest = "large", .bytes = bytes}, {.digest = "empty", .bytes = ""}};
+    ASSERT_TRUE(run(one_->append(batch)));
+  }
+  EXPECT_EQ(count("session_blobs"), 4) << "three parts and one";
+  EXPECT_EQ(run(one_->read_blob("p", "large")).value(), bytes);
+  EXPECT_EQ(run(one_->read_blob("p", "empty")).value(), "");
+  EXPECT_EQ(run(one_->read_blob("q", "large")).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(StoreLogTest, ChoresStayUntilTheyAreDone) {
+  Story story;
+  const Lease lease = create("s", story);
+  story.say("m");
+  Batch batch = batch_of(lease, story, 1);
+  for (const char* id : {"a", "b"})
+    batch.chores.push_back({.id = id, .project = "p", .session = "s", .kind = "k", .what = "w"});
+  ASSERT_TRUE(run(one_->append(batch)));
+  EXPECT_EQ(run(two_->list_chores(10)).value().size(), 2U);
+  EXPECT_EQ(run(two_->list_chores(1)).value().at(0).id, "a");
+  ASSERT_TRUE(run(two_->finish_chores({"a"})));
+  ASSERT_TRUE(run(two_->finish_chores({"a", "none"})));
+  EXPECT_EQ(run(one_->list_chores(10)).value().at(0).id, "b");
+}
+
+TEST_F(StoreLogTest, OrphansAreThoseAtWorkThatNoLivingProcessHas) {
+  Story idle;
+  create("idle", idle);
+  Story working;
+  working.say("hi");
+  create("working", working);
+  Story waiting;
+  waiting.say("hi");
+  waiting.call({{"ask_human", R"({"question":"?"})"}});
+  create("waiting", waiting);
+  EXPECT_EQ(run(one_->list_orphans()).value(), std::vector<std::string>{"working"})
+      << "it was started again: what it had is its own";
+  EXPECT_TRUE(run(two_->list_orphans()).value().empty());
+  clock_.now_ms += 20'000;
+  ASSERT_TRUE(run(one_->renew()));
+  clock_.now_ms += 20'000;
+  EXPECT_TRUE(run(two_->list_orphans()).value().empty()) << "it said that it lives";
+  EXPECT_TRUE(run(two_->take("waiting"))) << "who waits for a person is anybody's";
+  EXPECT_TRUE(run(two_->take("idle")));
+  clock_.now_ms += 31'000;
+  EXPECT_EQ(run(two_->list_orphans()).value(), std::vector<std::string>{"working"});
+}
+
+TEST_F(StoreLogTest, AnArchivedSessionTakesNothingMore) {
+  Story story;
+  const Lease lease = create("s", story);
+  Story working;
+  working.say("hi");
+  create("w", working);
+  EXPECT_EQ(run(one_->archive("w", 9)).error().code, ErrorCode::kConflict);
+  ASSERT_TRUE(run(one_->archive("s", 9)));
+  story.say("hi");
+  EXPECT_EQ(run(one_->append(batch_of(lease, story, 1))).error().code, ErrorCode::kConflict);
+  EXPECT_EQ(run(one_->take("s")).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(run(one_->find("s")).value().archived_ms, 9);
+}
+
+TEST_F(StoreLogTest, ListsArePagedNewestFirst) {
+  for (int i = 0; i < 5; ++i) {
+    Summary summary = summary_of("s" + std::to_string(i), Story());
+    summary.created_ms = i / 2;  // some at the same time
+    ASSERT_TRUE(run(one_->create(summary, Story().events)));
+  }
+  ASSERT_TRUE(run(one_->create(summary_of("other", Story(), "q"), Story().events)));
+  ASSERT_TRUE(run(one_->archive("s1", 1)));
+  std::vector<std::string> seen;
+  std::string before;
+  for (;;) {
+    const auto page = run(one_->list({.project = "p", .before = before, .limit = 2})).value();
+    if (page.empty()) break;
+    for (const Summary& summary : page) seen.push_back(summary.id);
+    before = page.back().id;
+  }
+  EXPECT_EQ(seen, (std::vector<std::string>{"s4", "s3", "s2", "s0"}));
+  EXPECT_EQ(run(one_->list({.project = "p", .with_archived = true})).value().size(), 5U);
+  EXPECT_TRUE(run(one_->list({.project = "none"})).value().empty());
+}
+
+// Shown by taking the events away: whoever needs them for a list now fails.
+TEST_F(StoreLogTest, ListsNeverTouchEvents) {
+  create("s", Story());
+  store_.reset();
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(file().c_str(), &database), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(database, "DROP TABLE session_events", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  ASSERT_EQ(sqlite3_close(database), SQLITE_OK);
+  open({});
+  EXPECT_EQ(run(one_->list({.project = "p"})).value().size(), 1U);
+  EXPECT_TRUE(run(one_->find("s")));
+  EXPECT_TRUE(run(one_->list_orphans()));
+  EXPECT_FALSE(run(one_->read("s", 0, 1)));
+}
+
+TEST_F(StoreLogTest, ADamagedEventIsRefusedAndNotGuessed) {
+  create("s", Story());
+  for (const char* change : {"body = '[]'", "type = 'none'", "at = -1"}) {
+    ASSERT_TRUE(run(store_->write(
+        {{.sql = std::string("UPDATE session_events SET ") + change, .values = {}}})));
+    EXPECT_EQ(run(one_->read("s", 0, 10)).error().code, ErrorCode::kIo) << change;
+  }
+}
+
+}  // namespace
+}  // namespace pons::session
