@@ -207,7 +207,8 @@ struct Writer {
   void operator()(const char* name, Part& part) {
     Writer inner;
     each_field(inner, part);
-    if (!inner.out.empty()) out[name] = std::move(inner.out);
+    // An agent that is left out is the usual one, which is not an empty one.
+    if (!inner.out.empty() || std::same_as<Part, AgentSpec>) out[name] = std::move(inner.out);
   }
   void json(const char* name, const std::string& text) {
     if (text.empty()) return;

@@ -95,6 +95,15 @@ TEST(EventJson, AnEventThatSaysNothingIsReadBack) {
   }
 }
 
+TEST(EventJson, AnEmptyAgentIsNotTheUsualOne) {
+  const Event usual = Created{};
+  EXPECT_EQ(read_event("session.created", "{}").value(), usual);
+  const auto empty = read_event("session.created", R"({"agent":{}})");
+  ASSERT_TRUE(empty);
+  EXPECT_NE(*empty, usual);
+  EXPECT_EQ(read_event("session.created", write_body(*empty)).value(), *empty);
+}
+
 TEST(EventJson, EachFieldOfAnotherKindIsRefused) {
   for (const Event& event : one_of_each()) {
     const Json whole = *parse_json(write_body(event));
