@@ -107,7 +107,8 @@ Task<> Driver::ask_model(Asked asked) {
     deliver({.events = {ModelFailed{.asked = asked.seq,
                                     .trouble = none->trouble,
                                     .message = std::move(none->message),
-                                    .wait_ms = pause_before_next_try(none->wait_ms, asked.seq)}},
+                                    .wait_ms = pause_before_next_try(none->wait_ms, asked.seq),
+                                    .usage = {.cost_nano = none->cost_nano}}},
              .effect = asked.seq});
     co_return;
   }

@@ -41,6 +41,7 @@ struct CallWish {
   // Instead of the table's: of what costs nobody anything. Outlives the book.
   const Price* price = nullptr;
   models::Usage estimate =
+  std::int64_t price_percent = 100;  // of it, for this call
       {};  // the most that it can come to: the whole prompt, all output it may have
 };
 
@@ -69,7 +70,8 @@ class Call {
   void sent();
   // What it has used so far; as often as one likes.
   void progress(const models::Usage& usage);
-  void settle(const models::Usage& usage, Outcome outcome);
+  // What it cost, in nano-dollars; 0 when its time was over before, and it was charged then.
+  std::int64_t settle(const models::Usage& usage, Outcome outcome);
 
  private:
   friend class Book;
@@ -130,7 +132,7 @@ class Book {
 
   void sent(std::uint64_t number);
   void progress(std::uint64_t number, const models::Usage& usage);
-  void settle(std::uint64_t number, const models::Usage& usage, Outcome outcome);
+  std::int64_t settle(std::uint64_t number, const models::Usage& usage, Outcome outcome);
   void drop(std::uint64_t number);
   void finish(std::uint64_t number, Settled settled);
 
