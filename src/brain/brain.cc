@@ -16,6 +16,7 @@
 #include "pons/sandbox/remote.h"
 #include "pons/session/agents.h"
 #include "pons/session/store_log.h"
+#include "pons/store/backup_route.h"
 #include "pons/supervisor/role_runtime.h"
 #include "routes.h"
 
@@ -54,7 +55,7 @@ Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
 Result<int> run(roles::RoleStart start) {
   const std::string shown = store_path(start.confinement.state_dir);
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
-  unlink(kBackupFile);  // of a process that was killed while it made one
+  unlink(store::kBackupFile);  // of a process that was killed while it made one
   const SystemClock clock;
   linux::Loop& loop = runtime->loop();
   const auto store = TRY(
