@@ -206,6 +206,34 @@ TEST_F(BookTest, SandboxSecondsCountAndEnd) {
   EXPECT_EQ(book_->used(key, Window::kDay)[What::kSandboxSeconds], 120);
 }
 
+TEST_F(BookTest, ACallThatTheLedgerHasIsNotLostWhateverTheJournalForgot) {
+  const std::string key = add_key({});
+  const auto journals = [&] {
+    std::vector<std::filesystem::path> found;
+    for (const auto& entry : std::filesystem::directory_iterator(journal_directory()))
+      if (entry.path().filename() != "lock") found.push_back(entry.path());
+    return found;
+  };
+  auto call = begin(key);
+  ASSERT_TRUE(call);
+  call->sent();
+  // A disk that never wrote what came after this, and the store did.
+  ASSERT_THAT(journals(), SizeIs(1));
+  const auto file = journals().front();
+  const auto torn = std::filesystem::path(directory_) / "torn";
+  std::filesystem::copy_file(file, torn);
+  call->settle({.input = 10, .output = 5}, Outcome::kDone);
+  ASSERT_TRUE(run(book_->flush()));
+  book_.reset();
+  for (const auto& left : journals()) std::filesystem::remove(left);
+  std::filesystem::copy_file(torn, file);
+  open();
+  EXPECT_EQ(money(key), 15);
+  EXPECT_EQ(number("SELECT count(*) FROM model_calls"), 1);
+  open();
+  EXPECT_EQ(money(key), 15);
+}
+
 TEST_F(BookTest, SoftLimitsWarnOnceAlsoOverARestart) {
   const std::string key = add_key({per_day(100)});
   begin(key)->settle({.output = 80}, Outcome::kDone);
