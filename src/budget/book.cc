@@ -176,29 +176,44 @@ void Book::sweep() {
   }
 }
 
-Result<void> Book::charge_sandbox(const std::string& node_id, std::int64_t seconds,
-                                  Refused* refused) {
-  const Key* key = TRY(keys_->find(node_id));
+Task<Result<bool>> Book::charge_sandbox(std::string node_id, std::string sandbox_id,
+                                        std::int64_t seconds) {
+  CO_TRY(const Key* key, keys_->find(node_id));
   if (seconds < 1 || seconds > kSandboxSecondsMax)
-    return make_error(ErrorCode::kInvalid, "charge sandbox", "that is no time a sandbox has run");
-  Reserved call{.id = new_call_id(),
+    co_return make_error(ErrorCode::kInvalid, "charge sandbox",
+                         "that is no time a sandbox has run");
+  Reserved call{.id = "sandbox-" + sandbox_id,
                 .project_id = key->project_id,
                 .path = keys_->path_of(*key),
                 .model = std::string(kSandboxModel),
                 .provider = {},
                 .estimate = {},
                 .time_ms = now()};
-  Settled settled{.id = call.id,
-                  .usage = {},
-                  .sandbox_seconds = seconds,
-                  .requests = 0,
-                  .cost_nano = seconds * options_.sandbox_second_nano,
-                  .outcome = Outcome::kSandbox,
-                  .time_ms = call.time_ms};
-  const Amounts real = real_amounts(settled);
-  TRY_VOID(log_->reserve(std::move(call)));
-  log_->settle(std::move(settled));
-  return counters_.charge(node_id, real, latest_ms_, refused);
+  if (sandbox_id.empty() || !is_record_text(call.id))
+    co_return make_error(ErrorCode::kInvalid, "charge sandbox", "that is no id of a sandbox");
+  if (!charging_.insert(sandbox_id).second)
+    co_return make_error(ErrorCode::kConflict, "charge sandbox", "it is being charged");
+  struct Charging {
+    std::set<std::string, std::less<>>& all;
+    const std::string& id;
+    ~Charging() { all.erase(id); }
+  } const charging{charging_, sandbox_id};
+  // First what the store does not have yet: from there it goes to the store, never back.
+  if (log_->knows(call.id)) co_return false;
+  CO_TRY(const bool is_stored, co_await ledger_->has_call(call.id));
+  if (is_stored) co_return false;
+  const Settled settled{.id = call.id,
+                        .usage = {},
+                        .sandbox_seconds = seconds,
+                        .requests = 0,
+                        .cost_nano = seconds * options_.sandbox_second_nano,
+                        .outcome = Outcome::kSandbox,
+                        .time_ms = call.time_ms};
+  CO_TRY_VOID(log_->reserve(std::move(call)));
+  log_->settle(settled);
+  // Over the limit: it has happened nevertheless.
+  (void)counters_.charge(node_id, real_amounts(settled), latest_ms_);
+  co_return true;
 }
 
 // ---- the book

@@ -183,20 +183,25 @@ TEST_F(BookTest, TheSpendingOfRevokedKeysStaysWithThoseAbove) {
   EXPECT_THAT(*usage(session), SizeIs(1)) << "history stays";
 }
 
-TEST_F(BookTest, SandboxSecondsCountAndEnd) {
+TEST_F(BookTest, SandboxSecondsAreChargedOnceForEachSandbox) {
   options_.sandbox_second_nano = 3;
   open();
   const std::string key =
       add_key({{.what = What::kSandboxSeconds, .amount = 100, .window = Window::kDay}});
-  EXPECT_TRUE(book_->charge_sandbox(key, 60));
-  Refused why;
-  const auto over = book_->charge_sandbox(key, 60, &why);
-  ASSERT_FALSE(over);
-  EXPECT_EQ(over.error().code, ErrorCode::kLimit);
-  EXPECT_EQ(why.used, 120);
+  const auto charge = [&](const char* sandbox, std::int64_t seconds) {
+    return run(book_->charge_sandbox(key, sandbox, seconds));
+  };
+  EXPECT_TRUE(charge("sbx_a", 60).value());
+  EXPECT_FALSE(charge("sbx_a", 60).value()) << "still in the journal";
+  ASSERT_TRUE(run(book_->flush()));
+  EXPECT_FALSE(charge("sbx_a", 61).value()) << "in the store";
+  EXPECT_TRUE(charge("sbx_b", 60).value()) << "beyond the limit, and it has happened";
+  open();
+  EXPECT_FALSE(charge("sbx_b", 60).value()) << "after a restart";
   EXPECT_TRUE(begin(key)) << "models are another limit";
-  EXPECT_EQ(book_->charge_sandbox(key, 0).error().code, ErrorCode::kInvalid);
-  EXPECT_EQ(book_->charge_sandbox(key, -5).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(charge("sbx_c", 0).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(charge("sbx_c", -5).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(charge("", 5).error().code, ErrorCode::kInvalid);
   const auto rows = usage(key);
   ASSERT_THAT(*rows, SizeIs(1));
   EXPECT_EQ(rows->front().sandbox_seconds, 120);
@@ -331,7 +336,8 @@ class BookPropertyTest : public BookTest {
       if (auto call = begin(any_key(), pick(90))) calls_.push_back(std::move(*call));
       return;
     }
-    if (pick(10) == 0) (void)book_->charge_sandbox(any_key(), 1 + pick(20));
+    if (pick(10) == 0)
+      (void)run(book_->charge_sandbox(any_key(), std::to_string(pick(1'000)), 1 + pick(20)));
     if (calls_.empty()) return;
     const auto which = pick(static_cast<int>(calls_.size()));
     Call call = std::move(calls_[static_cast<std::size_t>(which)]);

@@ -140,6 +140,12 @@ bool Keys::is_below(const Key& key, std::string_view above) const {
   return false;
 }
 
+void Keys::for_each(std::string_view project_id, std::string_view above,
+                    const std::function<void(const Key&)>& see) const {
+  for (const auto& [id, key] : keys_)
+    if (key.project_id == project_id && (above.empty() || is_below(key, above))) see(key);
+}
+
 Result<const Key*> Keys::find(std::string_view id) const {
   const Key* found = look_up(id);
   if (found == nullptr) return denied("there is no such key, or it was revoked");

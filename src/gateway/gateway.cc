@@ -103,6 +103,7 @@ Result<int> run(roles::RoleStart start) {
   runtime->set_body_bytes_max(kBodyBytesMax);
   runtime->add_routes(model_routes(models));
   runtime->add_routes(operator_routes(models));
+  runtime->add_routes(sandbox_routes(models));
   runtime->add_routes({backup_route(*store, *book)});
   http::Server trusted(loop, {.body_bytes = kBodyBytesMax, .connections = 4'096},
                        http::route(model_routes(models)));

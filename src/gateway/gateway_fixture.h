@@ -73,6 +73,7 @@ class GatewayTest : public ::testing::Test {
     }
     auto routes_here = model_routes(*models_);
     std::ranges::move(operator_routes(*models_), std::back_inserter(routes_here));
+    std::ranges::move(sandbox_routes(*models_), std::back_inserter(routes_here));
     server_ = std::make_unique<http::Server>(*loop_, http::ServerLimits{.body_bytes = 1 << 20},
                                              http::route(std::move(routes_here)));
     for (const char* role : kRoles)

@@ -1,8 +1,10 @@
 """What an agent costs: told by the gateway, kept by the session, and a budget that ends it."""
 
 import json
+import sqlite3
 
 from model_world import ModelTestCase
+from pons_fixture import wait_for
 from warden_client import end_orderly
 
 CONFIG = """
@@ -14,6 +16,10 @@ providers:
         text: never to its end
         chunk_bytes: 4
         fail: {kind: overloaded, after: 2}
+      - when: {tool_result: sandbox_id}
+        text: "I have one."
+      - when: {user: a sandbox}
+        tools: [{name: sandbox_provision, input: {task_description: look around}}]
       - text: "Hello, {user}."
         usage: {input: 1000, output: 100}
 models:
@@ -74,3 +80,28 @@ class Costs(ModelTestCase):
         self.assertEqual(shown["ended"], "budget_reached", shown)
         self.assertGreater(shown["usage"]["cost_nano_usd"], 0)
         self.assertEqual(shown["usage"]["cost_nano_usd"], sum(row["cost_nano_usd"] for row in self.usage(self.pons)))
+
+    def test_the_time_of_an_agents_sandbox_is_charged_once(self):
+        done, _ = self.run_agent("take a sandbox")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+        def charged():
+            return [row for row in self.usage(self.pons) if row["model"] == "sandbox"]
+
+        (row,) = wait_for(charged, "the sandbox that the turn has left is charged")
+        self.assertEqual(row["requests"], 0)
+        self.assertGreaterEqual(row["sandbox_seconds"], 1)
+        # A brain that died before it had marked it tells of it again, and nothing is charged twice.
+        seconds = row["sandbox_seconds"]
+        wait_for(lambda: self.unpaid() == 0, "the brain knows")
+        self.assertEqual(self.pons.stop(), 0)
+        with sqlite3.connect(f"{self.pons.state_dir}/brain/pons.db") as store:
+            store.execute("UPDATE sandboxes SET charged = NULL")
+        self.pons = self.start(CONFIG)
+        self.addCleanup(end_orderly, self.pons)
+        wait_for(lambda: self.unpaid() == 0, "the brain has told of it again")
+        self.assertEqual([row["sandbox_seconds"] for row in charged()], [seconds])
+
+    def unpaid(self):
+        with sqlite3.connect(f"file:{self.pons.state_dir}/brain/pons.db?mode=ro", uri=True) as store:
+            return store.execute("SELECT count(*) - count(charged) FROM sandboxes").fetchone()[0]
