@@ -33,7 +33,7 @@ std::string text_at(const Json& json, const char* key) {
 // Numbers only grow within an answer; what is not said again stays.
 void take_number(const Json& usage, const char* key, std::int64_t& number) {
   const Json* value = find(usage, key);
-  constexpr std::int64_t kMost = 1'000'000'000'000;
+  constexpr std::int64_t kMost = 1'000'000'000'000'000;
   if (value != nullptr && value->is_number_integer())
     number = std::clamp<std::int64_t>(value->get<std::int64_t>(), 0, kMost);
 }
@@ -95,14 +95,14 @@ void AnswerReader::take_event(const http::ServerEvent& event) {
   if (!parsed) return refuse("an event of the answer is no JSON");
   const Json& json = *parsed;
   const std::string type = text_at(json, "type");
+  // The gateway's is the last word: a provider that says it, too, is not believed.
+  if (type == "pons.cost") return take_number(json, "cost_nano_usd", answer_.usage.cost_nano);
+  if (stopped_ || failed_) return;
   if (type == "error") {
-    if (const Json* error = find(json, "error")) {
-      error_type_ = text_at(*error, "type");
-      error_message_ = text_at(*error, "message");
-    }
-    return refuse("the answer broke off");
+    failed_ = true;
+    if (const Json* error = find(json, "error")) error_message_ = text_at(*error, "message");
+    return;
   }
-  if (stopped_) return;
   if (type == "message_start") {
     if (std::exchange(begun_, true)) return refuse("the answer begins twice");
     if (const Json* message = find(json, "message")) {

@@ -10,20 +10,22 @@
 
 namespace pons::brain {
 
-// Puts an answer together out of the events of a stream (Messages protocol). What does not belong
-// there makes the answer a broken one; nothing it says is believed to be well-formed.
+// Puts an answer together out of the events of a stream (Messages protocol), and takes what the
+// gateway says behind them about its cost. What does not belong there makes the answer a broken
+// one; nothing it says is believed to be well-formed.
 class AnswerReader {
  public:
   explicit AnswerReader(const session::Listener& listener) : listener_(listener) {}
 
-  // An error is what the stream says went wrong, or that it makes no sense. Final.
+  // An error: it makes no sense. Final.
   Result<void> feed(std::string_view bytes);
   bool is_whole() const { return stopped_; }
   // Once it is whole.
   session::Answer take();
-  // What the stream itself reported as its failure; empty: none.
-  const std::string& error_type() const { return error_type_; }
+  // What the stream itself says about its failure; empty: nothing. Its cost may still come.
   const std::string& error_message() const { return error_message_; }
+  // 0 unless it was told.
+  std::int64_t cost_nano() const { return answer_.usage.cost_nano; }
 
  private:
   struct Block {
@@ -48,8 +50,8 @@ class AnswerReader {
   session::Answer answer_;
   bool begun_ = false;
   bool stopped_ = false;
+  bool failed_ = false;
   std::string refusal_;
-  std::string error_type_;
   std::string error_message_;
 };
 

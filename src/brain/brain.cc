@@ -16,8 +16,11 @@
 #include "pons/sandbox/remote.h"
 #include "pons/session/agents.h"
 #include "pons/session/store_log.h"
+#include "pons/store/backup_route.h"
 #include "pons/supervisor/role_runtime.h"
+#include "recorded_hands.h"
 #include "routes.h"
+#include "sandbox_bills.h"
 
 namespace pons::brain {
 
@@ -54,7 +57,7 @@ Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
 Result<int> run(roles::RoleStart start) {
   const std::string shown = store_path(start.confinement.state_dir);
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
-  unlink(kBackupFile);  // of a process that was killed while it made one
+  unlink(store::kBackupFile);  // of a process that was killed while it made one
   const SystemClock clock;
   linux::Loop& loop = runtime->loop();
   const auto store = TRY(
@@ -67,7 +70,9 @@ Result<int> run(roles::RoleStart start) {
 
   GatewayModel model(loop, runtime->connector_to(Role::kGateway));
   sandbox::RemoteProvider sandboxes(loop, runtime->connector_to(Role::kWarden));
-  WardenHands hands(loop, sandboxes, kSandboxLimits);
+  WardenHands warden_hands(loop, sandboxes, kSandboxLimits);
+  RecordedHands hands(warden_hands, memory.records, clock);
+  SandboxBills bills(loop, runtime->connector_to(Role::kGateway), memory.records, clock);
   EgressBoundary boundary(loop, runtime->connector_to(Role::kEgress));
   session::StoreLog log(*store, clock, "brain");
   session::Sessions sessions(loop, clock, log, model, hands, boundary);
@@ -78,6 +83,7 @@ Result<int> run(roles::RoleStart start) {
   runtime->set_body_bytes_max(kSessionBodyBytesMax);
   linux::TaskGroup work(loop);
   work.spawn(sessions.keep_going());
+  work.spawn(bills.keep_going());
   return runtime->run();
 }
 

@@ -42,6 +42,13 @@ session::NoAnswer passing(const Error& error) {
   return {.trouble = Trouble::kPassing, .message = error.describe()};
 }
 
+std::int64_t number_in(const http::ClientResponse& response, std::string_view field,
+                       std::uint64_t most) {
+  const auto text = response.find(field);
+  const auto number = text ? parse_decimal(*text) : std::nullopt;
+  return static_cast<std::int64_t>(std::min(number.value_or(0), most));
+}
+
 session::NoAnswer failure_of(const http::ClientResponse& response, std::string_view body) {
   const models::Failure failure =
       models::protocol_text(models::Protocol::kMessages).read_error(response.status(), body);
@@ -49,9 +56,9 @@ session::NoAnswer failure_of(const http::ClientResponse& response, std::string_v
   // The protocol has no word of its own for it.
   if (response.find("x-pons-failure") == "budget") none.trouble = Trouble::kBudget;
   constexpr std::uint64_t kSecondsMax = 3'600;
-  if (const auto after = response.find("retry-after"))
-    if (const auto seconds = parse_decimal(*after))
-      none.wait_ms = static_cast<std::int64_t>(std::min(*seconds, kSecondsMax)) * 1'000;
+  constexpr std::uint64_t kCostMax = 1'000'000'000'000'000;
+  none.wait_ms = number_in(response, "retry-after", kSecondsMax) * 1'000;
+  none.cost_nano = number_in(response, "x-pons-cost-nano-usd", kCostMax);
   return none;
 }
 
@@ -83,6 +90,7 @@ Task<std::variant<session::Answer, session::NoAnswer>> GatewayModel::ask(
                                          .fields = {{"content-type", "application/json"},
                                                     {"anthropic-version", "2023-06-01"},
                                                     {"x-pons-project", question.project},
+                                                    {"x-pons-tell-cost", "1"},
                                                     {"x-session-id", question.session}},
                                          .body = std::move(question.request)});
   if (!response) co_return passing(response.error());
@@ -101,23 +109,20 @@ Task<Result<session::Answer>> GatewayModel::read_answer(http::ClientResponse& re
                                                         const session::Listener& listener,
                                                         session::NoAnswer& trouble) {
   AnswerReader reader(listener);
+  const auto fail = [&](const Error& error) {
+    trouble = passing(error);
+    if (!reader.error_message().empty()) trouble.message = reader.error_message();
+    trouble.cost_nano = reader.cost_nano();
+    return error;
+  };
   for (;;) {
     const auto piece = co_await response.read_body();
-    if (!piece) {
-      trouble = passing(piece.error());
-      co_return piece.error();
-    }
-    if (piece->empty()) break;
-    if (const auto fed = reader.feed(*piece); !fed) {
-      trouble = passing(fed.error());
-      if (!reader.error_message().empty()) trouble.message = reader.error_message();
-      co_return fed.error();
-    }
+    if (!piece && !reader.is_whole()) co_return fail(piece.error());
+    if (!piece || piece->empty()) break;
+    if (const auto fed = reader.feed(*piece); !fed) co_return fail(fed.error());
   }
   if (reader.is_whole()) co_return reader.take();
-  const Error error = make_error(ErrorCode::kUnavailable, "read answer", "it broke off");
-  trouble = passing(error);
-  co_return error;
+  co_return fail(make_error(ErrorCode::kUnavailable, "read answer", "it broke off"));
 }
 
 }  // namespace pons::brain

@@ -3,6 +3,7 @@
 #include "pons/base/id.h"
 #include "pons/base/json.h"
 #include "pons/http/error_status.h"
+#include "pons/store/backup_route.h"
 #include "pons/supervisor/role_runtime.h"
 #include "requests.h"
 #include "routes.h"
@@ -94,7 +95,7 @@ Task<> answer(Work work, Context context, http::Exchange& exchange, std::string 
 
 Task<> answer_backup_to_operator(Context context, http::Exchange& exchange) {
   if (supervisor::refuse_unless_operator(exchange)) co_return;
-  co_await answer_backup(context.memory.store, exchange);
+  co_await store::answer_backup(context.memory.store, exchange);
 }
 
 }  // namespace

@@ -53,8 +53,4 @@ struct Minds {
 //   GET       /sessions/{id}/outputs/{digest}
 std::vector<http::Route> session_routes(Minds& minds);
 
-// Where a copy of the store lies until its name is removed.
-inline constexpr const char* kBackupFile = "backup.db";
-Task<> answer_backup(store::SqliteStore& store, http::Exchange& exchange);
-
 }  // namespace pons::brain

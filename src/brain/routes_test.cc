@@ -12,6 +12,7 @@
 #include "pons/base/json.h"
 #include "pons/base/text.h"
 #include "pons/linux/fd.h"
+#include "pons/store/backup_route.h"
 #include "pons/store/store_file.h"
 
 namespace pons::brain {
@@ -267,14 +268,14 @@ TEST_F(RoutesTest, ABackupIsTheStoreOfThatMomentAndLeavesNoFile) {
   const auto whole = store::check_store_file("taken.db");
   ASSERT_TRUE(whole) << whole.error().describe();
   EXPECT_EQ(whole->bytes, copy.text.size());
-  EXPECT_FALSE(std::filesystem::exists(kBackupFile));
+  EXPECT_FALSE(std::filesystem::exists(store::kBackupFile));
 }
 
 TEST_F(RoutesTest, ABackupThatFailsSaysSoAndTheNextOneWorks) {
-  std::filesystem::create_directory(kBackupFile);
+  std::filesystem::create_directory(store::kBackupFile);
   const Answer failed = ask("operator", "GET", "/backup");
   EXPECT_GE(failed.status, 400) << failed.text.size();
-  std::filesystem::remove(kBackupFile);
+  std::filesystem::remove(store::kBackupFile);
   EXPECT_EQ(ask("operator", "GET", "/backup").status, 200);
 }
 

@@ -1,5 +1,7 @@
 #include "sandbox_records.h"
 
+#include <algorithm>
+
 namespace pons::brain {
 
 namespace {
@@ -54,6 +56,44 @@ Task<Result<std::vector<OpenSandbox>>> SandboxRecords::list_open(std::string aft
     open.push_back({.id = std::move(id), .project_id = std::move(project)});
   }
   co_return open;
+}
+
+Task<Result<void>> SandboxRecords::end(std::string id, std::string reason, std::int64_t at_ms) {
+  CO_TRY_VOID(co_await store_.write(
+      {{.sql = "UPDATE sandboxes SET ended = $1, end_reason = $2 WHERE id = $3 AND ended IS NULL",
+        .values = {at_ms, std::move(reason), std::move(id)}}}));
+  co_return {};
+}
+
+Task<Result<std::vector<UnpaidSandbox>>> SandboxRecords::list_unpaid(std::int64_t rows_max) {
+  constexpr std::int64_t kMsPerSecond = 1'000;
+  constexpr std::int64_t kSecondsMax = 31LL * 86'400;  // more than the gateway takes at once
+  CO_TRY(const auto rows,
+         co_await store_.read({.sql = "SELECT id, project_id, created, ended FROM sandboxes "
+                                      "WHERE ended IS NOT NULL AND charged IS NULL "
+                                      "ORDER BY ended LIMIT $1",
+                               .values = {rows_max}}));
+  std::vector<UnpaidSandbox> unpaid;
+  for (const store::Row& row : rows) {
+    CO_TRY(auto id, store::text_of(row, 0));
+    CO_TRY(auto project, store::text_of(row, 1));
+    CO_TRY(const auto created, store::integer_of(row, 2));
+    CO_TRY(const auto ended, store::integer_of(row, 3));
+    const std::int64_t seconds = (ended - created + kMsPerSecond - 1) / kMsPerSecond;
+    unpaid.push_back({.id = std::move(id),
+                      .project_id = std::move(project),
+                      .seconds = std::clamp<std::int64_t>(seconds, 1, kSecondsMax)});
+  }
+  co_return unpaid;
+}
+
+Task<Result<void>> SandboxRecords::mark_paid(std::vector<std::string> ids, std::int64_t at_ms) {
+  store::Transaction all;
+  for (std::string& id : ids)
+    all.push_back({.sql = "UPDATE sandboxes SET charged = $1 WHERE id = $2",
+                   .values = {at_ms, std::move(id)}});
+  CO_TRY_VOID(co_await store_.write(std::move(all)));
+  co_return {};
 }
 
 }  // namespace pons::brain

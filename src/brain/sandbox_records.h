@@ -27,6 +27,13 @@ struct OpenSandbox {
   std::string project_id;
 };
 
+// One whose time nobody has paid for.
+struct UnpaidSandbox {
+  std::string id;
+  std::string project_id;
+  std::int64_t seconds = 0;  // at least one: a sandbox that was begun
+};
+
 struct RefusedRecord {
   std::size_t index = 0;
   Error error;
@@ -41,6 +48,12 @@ class SandboxRecords {
   Task<Result<std::vector<RefusedRecord>>> keep(std::vector<SandboxRecord> records);
   // Those whose end nobody has told: the first ones behind `after`, by id.
   Task<Result<std::vector<OpenSandbox>>> list_open(std::string after);
+  // Whosever it is. One that is not on record, or has ended, stays as it is.
+  Task<Result<void>> end(std::string id, std::string reason, std::int64_t at_ms);
+
+  // Of those that have ended, the first ones.
+  Task<Result<std::vector<UnpaidSandbox>>> list_unpaid(std::int64_t rows_max);
+  Task<Result<void>> mark_paid(std::vector<std::string> ids, std::int64_t at_ms);
 
  private:
   store::Store& store_;

@@ -45,6 +45,7 @@ struct Book::State {
   std::string id;
   Reservation held;
   const Price* price;
+  std::int64_t price_percent;
   Settled if_lost;     // as the counters and the journal have it
   Progress last = {};  // the newest
   std::int64_t written_ms = 0;
@@ -65,8 +66,9 @@ void Call::progress(const models::Usage& usage) {
   if (book_ != nullptr) book_->progress(number_, usage);
 }
 
-void Call::settle(const models::Usage& usage, Outcome outcome) {
-  if (Book* book = std::exchange(book_, nullptr)) book->settle(number_, usage, outcome);
+std::int64_t Call::settle(const models::Usage& usage, Outcome outcome) {
+  Book* const book = std::exchange(book_, nullptr);
+  return book == nullptr ? 0 : book->settle(number_, usage, outcome);
 }
 
 Result<Call> Book::begin_call(CallWish wish, Refused* refused) {
@@ -88,14 +90,17 @@ Result<Call> Book::begin_call(CallWish wish, Refused* refused) {
   models::Usage prompt = call.estimate;
   prompt.output = 0;
   prompt.reasoning.reset();
-  call.input_nano = cost(*price, prompt);
+  call.input_nano = cost(*price, prompt, wish.price_percent);
 
-  State state{.id = call.id, .price = price, .if_lost = as_lost(call, {}, Outcome::kExpired, 0)};
-  state.held =
-      TRY(counters_.reserve(wish.node_id,
-                            {.most = amounts_of(call.estimate, cost(*price, call.estimate)),
-                             .if_lost = real_amounts(state.if_lost)},
-                            call.time_ms, refused));
+  State state{.id = call.id,
+              .price = price,
+              .price_percent = wish.price_percent,
+              .if_lost = as_lost(call, {}, Outcome::kExpired, 0)};
+  state.held = TRY(counters_.reserve(
+      wish.node_id,
+      {.most = amounts_of(call.estimate, cost(*price, call.estimate, wish.price_percent)),
+       .if_lost = real_amounts(state.if_lost)},
+      call.time_ms, refused));
   TRY_VOID(log_->reserve(std::move(call)));
   if (log_->has_batch()) wake_.set();
   const std::uint64_t number = state.held.number();
@@ -113,7 +118,9 @@ void Book::progress(std::uint64_t number, const models::Usage& usage) {
   if (found == calls_.end()) return;
   State& state = *found->second;
   const models::Usage bounded = within_bounds(usage);
-  state.last = {.id = state.id, .usage = bounded, .cost_nano = cost(*state.price, bounded)};
+  state.last = {.id = state.id,
+                .usage = bounded,
+                .cost_nano = cost(*state.price, bounded, state.price_percent)};
   const std::int64_t time = now();
   if (state.sent && time - state.written_ms < kProgressMs) return;
   state.sent = true;
@@ -132,15 +139,17 @@ void Book::finish(std::uint64_t number, Settled settled) {
   calls_.erase(found);
 }
 
-void Book::settle(std::uint64_t number, const models::Usage& usage, Outcome outcome) {
+std::int64_t Book::settle(std::uint64_t number, const models::Usage& usage, Outcome outcome) {
   const auto found = calls_.find(number);
-  if (found == calls_.end()) return;  // its time was over
+  if (found == calls_.end()) return 0;  // its time was over
   const models::Usage bounded = within_bounds(usage);
+  const std::int64_t cost_nano = cost(*found->second->price, bounded, found->second->price_percent);
   finish(number, {.id = found->second->id,
                   .usage = bounded,
-                  .cost_nano = cost(*found->second->price, bounded),
+                  .cost_nano = cost_nano,
                   .outcome = outcome,
                   .time_ms = now()});
+  return cost_nano;
 }
 
 void Book::drop(std::uint64_t number) {
@@ -167,29 +176,44 @@ void Book::sweep() {
   }
 }
 
-Result<void> Book::charge_sandbox(const std::string& node_id, std::int64_t seconds,
-                                  Refused* refused) {
-  const Key* key = TRY(keys_->find(node_id));
+Task<Result<bool>> Book::charge_sandbox(std::string node_id, std::string sandbox_id,
+                                        std::int64_t seconds) {
+  CO_TRY(const Key* key, keys_->find(node_id));
   if (seconds < 1 || seconds > kSandboxSecondsMax)
-    return make_error(ErrorCode::kInvalid, "charge sandbox", "that is no time a sandbox has run");
-  Reserved call{.id = new_call_id(),
+    co_return make_error(ErrorCode::kInvalid, "charge sandbox",
+                         "that is no time a sandbox has run");
+  Reserved call{.id = "sandbox-" + sandbox_id,
                 .project_id = key->project_id,
                 .path = keys_->path_of(*key),
                 .model = std::string(kSandboxModel),
                 .provider = {},
                 .estimate = {},
                 .time_ms = now()};
-  Settled settled{.id = call.id,
-                  .usage = {},
-                  .sandbox_seconds = seconds,
-                  .requests = 0,
-                  .cost_nano = seconds * options_.sandbox_second_nano,
-                  .outcome = Outcome::kSandbox,
-                  .time_ms = call.time_ms};
-  const Amounts real = real_amounts(settled);
-  TRY_VOID(log_->reserve(std::move(call)));
-  log_->settle(std::move(settled));
-  return counters_.charge(node_id, real, latest_ms_, refused);
+  if (sandbox_id.empty() || !is_record_text(call.id))
+    co_return make_error(ErrorCode::kInvalid, "charge sandbox", "that is no id of a sandbox");
+  if (!charging_.insert(sandbox_id).second)
+    co_return make_error(ErrorCode::kConflict, "charge sandbox", "it is being charged");
+  struct Charging {
+    std::set<std::string, std::less<>>& all;
+    const std::string& id;
+    ~Charging() { all.erase(id); }
+  } const charging{charging_, sandbox_id};
+  // First what the store does not have yet: from there it goes to the store, never back.
+  if (log_->knows(call.id)) co_return false;
+  CO_TRY(const bool is_stored, co_await ledger_->has_call(call.id));
+  if (is_stored) co_return false;
+  const Settled settled{.id = call.id,
+                        .usage = {},
+                        .sandbox_seconds = seconds,
+                        .requests = 0,
+                        .cost_nano = seconds * options_.sandbox_second_nano,
+                        .outcome = Outcome::kSandbox,
+                        .time_ms = call.time_ms};
+  CO_TRY_VOID(log_->reserve(std::move(call)));
+  log_->settle(settled);
+  // Over the limit: it has happened nevertheless.
+  (void)counters_.charge(node_id, real_amounts(settled), latest_ms_);
+  co_return true;
 }
 
 // ---- the book

@@ -183,20 +183,25 @@ TEST_F(BookTest, TheSpendingOfRevokedKeysStaysWithThoseAbove) {
   EXPECT_THAT(*usage(session), SizeIs(1)) << "history stays";
 }
 
-TEST_F(BookTest, SandboxSecondsCountAndEnd) {
+TEST_F(BookTest, SandboxSecondsAreChargedOnceForEachSandbox) {
   options_.sandbox_second_nano = 3;
   open();
   const std::string key =
       add_key({{.what = What::kSandboxSeconds, .amount = 100, .window = Window::kDay}});
-  EXPECT_TRUE(book_->charge_sandbox(key, 60));
-  Refused why;
-  const auto over = book_->charge_sandbox(key, 60, &why);
-  ASSERT_FALSE(over);
-  EXPECT_EQ(over.error().code, ErrorCode::kLimit);
-  EXPECT_EQ(why.used, 120);
+  const auto charge = [&](const char* sandbox, std::int64_t seconds) {
+    return run(book_->charge_sandbox(key, sandbox, seconds));
+  };
+  EXPECT_TRUE(charge("sbx_a", 60).value());
+  EXPECT_FALSE(charge("sbx_a", 60).value()) << "still in the journal";
+  ASSERT_TRUE(run(book_->flush()));
+  EXPECT_FALSE(charge("sbx_a", 61).value()) << "in the store";
+  EXPECT_TRUE(charge("sbx_b", 60).value()) << "beyond the limit, and it has happened";
+  open();
+  EXPECT_FALSE(charge("sbx_b", 60).value()) << "after a restart";
   EXPECT_TRUE(begin(key)) << "models are another limit";
-  EXPECT_EQ(book_->charge_sandbox(key, 0).error().code, ErrorCode::kInvalid);
-  EXPECT_EQ(book_->charge_sandbox(key, -5).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(charge("sbx_c", 0).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(charge("sbx_c", -5).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(charge("", 5).error().code, ErrorCode::kInvalid);
   const auto rows = usage(key);
   ASSERT_THAT(*rows, SizeIs(1));
   EXPECT_EQ(rows->front().sandbox_seconds, 120);
@@ -204,6 +209,34 @@ TEST_F(BookTest, SandboxSecondsCountAndEnd) {
   EXPECT_EQ(rows->front().cost_nano, 360);
   open();
   EXPECT_EQ(book_->used(key, Window::kDay)[What::kSandboxSeconds], 120);
+}
+
+TEST_F(BookTest, ACallThatTheLedgerHasIsNotLostWhateverTheJournalForgot) {
+  const std::string key = add_key({});
+  const auto journals = [&] {
+    std::vector<std::filesystem::path> found;
+    for (const auto& entry : std::filesystem::directory_iterator(journal_directory()))
+      if (entry.path().filename() != "lock") found.push_back(entry.path());
+    return found;
+  };
+  auto call = begin(key);
+  ASSERT_TRUE(call);
+  call->sent();
+  // A disk that never wrote what came after this, and the store did.
+  ASSERT_THAT(journals(), SizeIs(1));
+  const auto file = journals().front();
+  const auto torn = std::filesystem::path(directory_) / "torn";
+  std::filesystem::copy_file(file, torn);
+  call->settle({.input = 10, .output = 5}, Outcome::kDone);
+  ASSERT_TRUE(run(book_->flush()));
+  book_.reset();
+  for (const auto& left : journals()) std::filesystem::remove(left);
+  std::filesystem::copy_file(torn, file);
+  open();
+  EXPECT_EQ(money(key), 15);
+  EXPECT_EQ(number("SELECT count(*) FROM model_calls"), 1);
+  open();
+  EXPECT_EQ(money(key), 15);
 }
 
 TEST_F(BookTest, SoftLimitsWarnOnceAlsoOverARestart) {
@@ -303,7 +336,8 @@ class BookPropertyTest : public BookTest {
       if (auto call = begin(any_key(), pick(90))) calls_.push_back(std::move(*call));
       return;
     }
-    if (pick(10) == 0) (void)book_->charge_sandbox(any_key(), 1 + pick(20));
+    if (pick(10) == 0)
+      (void)run(book_->charge_sandbox(any_key(), std::to_string(pick(1'000)), 1 + pick(20)));
     if (calls_.empty()) return;
     const auto which = pick(static_cast<int>(calls_.size()));
     Call call = std::move(calls_[static_cast<std::size_t>(which)]);

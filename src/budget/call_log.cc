@@ -107,6 +107,14 @@ void CallLog::first_batch_is_stored() {
   batches_.pop_front();
 }
 
+bool CallLog::knows(const std::string& id) const {
+  const auto is_it = [&](const Entry& entry) { return entry.settled.id == id; };
+  return state_.open.contains(id) || std::ranges::any_of(state_.settled, is_it) ||
+         std::ranges::any_of(batches_, [&](const Batch& batch) {
+           return std::ranges::any_of(batch.entries, is_it);
+         });
+}
+
 const Reserved& CallLog::reserved(const std::string& id) const {
   const auto found = state_.open.find(id);
   CHECK(found != state_.open.end());

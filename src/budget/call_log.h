@@ -58,6 +58,8 @@ class CallLog {
   void settle(Settled settled);
   void release(const std::string& id);
 
+  // Whether a call of this id is open, or settled and not in the ledger yet.
+  bool knows(const std::string& id) const;
   // Of a call that is open.
   const Reserved& reserved(const std::string& id) const;
 

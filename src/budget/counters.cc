@@ -27,11 +27,6 @@ struct WindowSum {
   Amounts used;
 };
 
-bool is_past_soft(std::int64_t used, std::int64_t amount, int percent) {
-  __extension__ using Wide = __int128;
-  return Wide{used} * kWholePercent >= Wide{amount} * percent;
-}
-
 // For people: "$1.50", "1000 tokens".
 std::string shown(What what, std::int64_t amount) {
   constexpr double kNano = 1e9;

@@ -21,6 +21,7 @@ namespace pons::budget {
 namespace {
 
 constexpr std::string_view kFilePrefix = "journal-";
+constexpr std::string_view kDamagedPrefix = "damaged-";
 constexpr std::size_t kOldFileBytesMax = 256ULL << 20;
 constexpr std::size_t kOldFilesMax = 1'000;
 // Kept free in each file, so that what ends calls finds room when the disk has none.
@@ -156,6 +157,21 @@ std::string Journal::path_of(std::int64_t number) const {
   return fmt::format("{}/{}{:012}", options_.directory, kFilePrefix, number);
 }
 
+// A disk that writes in an order of its own and loses its power leaves holes. What stands behind
+// one may build on what is lost: it is not read, and stays for whoever wants to look.
+Result<void> Journal::keep_aside(const std::string& path, std::int64_t number,
+                                 const Records& read) const {
+  const std::string aside =
+      fmt::format("{}/{}{}{:012}", options_.directory, kDamagedPrefix, kFilePrefix, number);
+  if (link(path.c_str(), aside.c_str()) != 0 && errno != EEXIST)
+    return os_error("keep damaged journal", aside);
+  LOG_ERROR(
+      "a journal of model calls is damaged: what ended behind the damage is charged as lost, "
+      "what began behind it not at all; the file is kept",
+      {"file", aside}, {"damaged_at", read.bytes}, {"whole_again_at", *read.whole_again});
+  return {};
+}
+
 Result<std::vector<Journal::OldFile>> Journal::read_old() const {
   std::map<std::int64_t, std::string> paths;
   std::error_code failed;
@@ -174,7 +190,8 @@ Result<std::vector<Journal::OldFile>> Journal::read_old() const {
   std::vector<OldFile> files;
   for (const auto& [number, path] : paths) {
     const std::string bytes = TRY(linux::read_file(path, kOldFileBytesMax));
-    auto read = TRY(read_records(bytes, path));
+    Records read = read_records(bytes);
+    if (read.whole_again) TRY_VOID(keep_aside(path, number, read));
     const auto* begins = read.records.empty() ? nullptr : std::get_if<FileBegins>(&read.records[0]);
     if (!read.records.empty() && (begins == nullptr || begins->number != number))
       return make_error(ErrorCode::kIo, "read journal",

@@ -31,7 +31,8 @@ class Journal {
     std::int64_t number = 0;
     std::vector<Record> records;
   };
-  // What processes before have left, in the order in which it was written.
+  // What processes before have left, in the order in which it was written. Of a file with damage in
+  // its middle it is what stands before that, and the file gets a second name.
   Result<std::vector<OldFile>> read_old() const;
 
   // From now on records go to a new file, which begins with `first`. On failure nothing changes.
@@ -48,6 +49,7 @@ class Journal {
   class Disk;
   Journal(JournalOptions options, linux::UniqueFd lock);
   std::string path_of(std::int64_t number) const;
+  Result<void> keep_aside(const std::string& path, std::int64_t number, const Records& read) const;
 
   JournalOptions options_;
   linux::UniqueFd lock_;

@@ -226,21 +226,14 @@ void append_record(std::string& out, const Record& record) {
   std::memcpy(out.data() + begin + sizeof length, &checksum, sizeof checksum);
 }
 
-Result<Records> read_records(std::string_view bytes, std::string_view shown) {
+Records read_records(std::string_view bytes) {
   Records read;
   while (auto one = read_one(bytes.substr(read.bytes))) {
     read.records.push_back(std::move(one->record));
     read.bytes += one->bytes;
   }
-  for (std::size_t behind = read.bytes + 1; behind < bytes.size(); ++behind)
-    if (read_one(bytes.substr(behind)))
-      return make_error(
-          ErrorCode::kIo, "read journal",
-          fmt::format(
-              "{} is damaged at byte {}, and whole records follow at byte {}: it holds calls "
-              "that are not in the ledger. Restore the file from a backup; or move it away, "
-              "and the calls in it are never charged",
-              shown, read.bytes, behind));
+  for (std::size_t behind = read.bytes + 1; behind < bytes.size() && !read.whole_again; ++behind)
+    if (read_one(bytes.substr(behind))) read.whole_again = behind;
   return read;
 }
 

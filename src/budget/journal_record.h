@@ -64,10 +64,12 @@ void append_record(std::string& out, const Record& record);
 
 struct Records {
   std::vector<Record> records;
-  std::size_t bytes = 0;  // that they stand in; behind it is at most what a dying process left
+  std::size_t bytes = 0;  // that they stand in
+  // Where a whole one stands behind what is none: the file is damaged. A bad record with nothing
+  // whole behind it is merely where a process died.
+  std::optional<std::size_t> whole_again = std::nullopt;
 };
-// A bad record with nothing whole behind it is where a process died. With a whole one behind it the
-// file is damaged: kIo, and the message names `shown` and the place.
-Result<Records> read_records(std::string_view bytes, std::string_view shown);
+// Those before the first bad one.
+Records read_records(std::string_view bytes);
 
 }  // namespace pons::budget

@@ -72,6 +72,33 @@ store::Statement insertion(const Key& key) {
                      or_null(key.expires_ms)}};
 }
 
+Key with(Key key, const KeyChange& change) {
+  if (change.name) key.name = *change.name;
+  if (change.limits) key.limits = *change.limits;
+  if (change.soft_percent) key.soft_percent = *change.soft_percent;
+  if (change.models) key.models = *change.models;
+  if (change.expires_ms) key.expires_ms = change.expires_ms;
+  if (key.expires_ms == kNeverMs) key.expires_ms.reset();
+  return key;
+}
+
+// Only of what is in the change: another one may be on its way to the store.
+store::Statement updating(const Key& key, const KeyChange& change) {
+  store::Statement update{.sql = "UPDATE model_keys SET id = $1", .values = {key.id}};
+  const auto set = [&](const char* column, store::Value value) {
+    update.values.push_back(std::move(value));
+    update.sql += fmt::format(", {} = ${}", column, update.values.size());
+  };
+  if (change.name) set("name", key.name);
+  if (change.limits) set("limits", limits_text(key.limits));
+  if (change.soft_percent) set("soft_percent", std::int64_t{key.soft_percent});
+  if (change.models) set("models", models_text(key.models));
+  if (change.expires_ms) set("expires", or_null(key.expires_ms));
+  update.sql += " WHERE id = $1 AND revoked IS NULL";
+  update.must_change = 1;
+  return update;
+}
+
 }  // namespace
 
 std::string_view name_of(KeyKind kind) {
@@ -111,6 +138,12 @@ bool Keys::is_below(const Key& key, std::string_view above) const {
   for (const Key* one = &key; one != nullptr; one = look_up(one->parent_id))
     if (one->id == above) return true;
   return false;
+}
+
+void Keys::for_each(std::string_view project_id, std::string_view above,
+                    const std::function<void(const Key&)>& see) const {
+  for (const auto& [id, key] : keys_)
+    if (key.project_id == project_id && (above.empty() || is_below(key, above))) see(key);
 }
 
 Result<const Key*> Keys::find(std::string_view id) const {
@@ -263,25 +296,16 @@ Task<Result<NewKey>> Keys::create(KeyWish wish) {
 Task<Result<Key>> Keys::update(std::string id, KeyChange change) {
   const Key* before = look_up(id);
   if (before == nullptr) co_return not_good(id);
-  Key key = *before;
-  if (change.name) key.name = std::move(*change.name);
-  if (change.limits) key.limits = std::move(*change.limits);
-  if (change.soft_percent) key.soft_percent = *change.soft_percent;
-  if (change.models) key.models = std::move(*change.models);
-  if (change.expires_ms) key.expires_ms = change.expires_ms;
-  if (key.expires_ms == kNeverMs) key.expires_ms.reset();
-  CO_TRY_VOID(check_fields(key, moment_ms(clock_)));
-  const auto written = co_await store_.write(
-      {{.sql = "UPDATE model_keys SET name = $2, limits = $3, soft_percent = $4, models = $5, "
-               "expires = $6 WHERE id = $1 AND revoked IS NULL",
-        .values = {key.id, key.name, limits_text(key.limits), std::int64_t{key.soft_percent},
-                   models_text(key.models), or_null(key.expires_ms)},
-        .must_change = 1}});
+  const Key wished = with(*before, change);
+  CO_TRY_VOID(check_fields(wished, moment_ms(clock_)));
+  const auto written = co_await store_.write({updating(wished, change)});
   if (!written && written.error().code == ErrorCode::kConflict) co_return not_good(id);
   if (!written) co_return written.error();
-  if (look_up(id) == nullptr) co_return not_good(id);
-  add(key);
-  co_return key;
+  const Key* const now = look_up(id);  // with what others have changed meanwhile
+  if (now == nullptr) co_return not_good(id);
+  Key changed = with(*now, change);
+  add(changed);
+  co_return changed;
 }
 
 Task<Result<void>> Keys::revoke(std::string id) {

@@ -177,6 +177,25 @@ TEST_F(KeysTest, ChangesHoldAfterARestart) {
   EXPECT_EQ(keys().may_call(*found, "gpt-5").error().code, ErrorCode::kDenied);
 }
 
+TEST_F(KeysTest, OfTwoChangesAtTheSameTimeNoneIsLost) {
+  const Key user = make({.name = "user"}).key;
+  const std::vector<Limit> limits = {{.what = What::kTokens, .amount = 7, .window = Window::kHour}};
+  const auto rename = [](Keys& on, std::string id, bool& done) -> Task<> {
+    done = (co_await on.update(std::move(id), {.name = "renamed"})).has_value();
+  };
+  bool renamed = false;
+  linux::TaskGroup other(*loop_);
+  other.spawn(rename(keys(), user.id, renamed));
+  EXPECT_TRUE(run(keys().update(user.id, {.limits = limits})));
+  EXPECT_TRUE(renamed);
+  for (int round = 0; round < 2; ++round) {
+    const Key* found = *keys().find(user.id);
+    EXPECT_EQ(found->name, "renamed");
+    EXPECT_EQ(found->limits, limits);
+    open();
+  }
+}
+
 TEST_F(KeysTest, AModelMustBeAllowedAllTheWayUp) {
   const Key team =
       make({.kind = KeyKind::kTeam, .name = "team", .models = {"claude-*", "gpt-5"}}).key;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "pons/base/log.h"
 #include "pons/base/text.h"
 
 namespace pons::budget {
@@ -156,8 +157,27 @@ Task<Result<void>> Ledger::store_part(std::int64_t number, std::int64_t part,
       const auto stored,
       co_await store_.read({.sql = "SELECT 1 FROM model_journals WHERE number = $1 AND part = $2",
                             .values = {number, part}}));
-  if (stored.empty()) co_return written.error();
-  co_return {};
+  if (!stored.empty()) co_return {};
+  CO_TRY(const std::vector<Entry> missing, co_await not_stored(entries));
+  if (missing.size() == entries.size()) co_return written.error();
+  LOG_WARN("calls of a journal are in the ledger already",
+           {"calls", entries.size() - missing.size()});
+  co_return co_await store_part(number, part, missing, now_ms);
+}
+
+Task<Result<std::vector<Entry>>> Ledger::not_stored(std::span<const Entry> entries) {
+  std::vector<Entry> missing;
+  for (const Entry& entry : entries) {
+    CO_TRY(const bool is_there, co_await has_call(entry.reserved.id));
+    if (!is_there) missing.push_back(entry);
+  }
+  co_return missing;
+}
+
+Task<Result<bool>> Ledger::has_call(std::string id) {
+  CO_TRY(const auto rows, co_await store_.read({.sql = "SELECT 1 FROM model_calls WHERE id = $1",
+                                                .values = {std::move(id)}}));
+  co_return !rows.empty();
 }
 
 Task<Result<std::int64_t>> Ledger::last_file() {

@@ -20,9 +20,11 @@ class Ledger {
   explicit Ledger(store::Store& store) : store_(store) {}
 
   // All entries of a journal's file, in parts; they must live until it is done. A part that is
-  // there already, because a process died after storing it, is not stored again.
+  // there already, because a process died after storing it, is not stored again; nor is a call that
+  // is, because a machine died and its journal knows less than the store.
   Task<Result<void>> store_file(std::int64_t number, std::span<const Entry> entries,
                                 std::int64_t now_ms);
+  Task<Result<bool>> has_call(std::string id);
   // The highest number of a file that it knows; 0: none.
   Task<Result<std::int64_t>> last_file();
 
@@ -35,6 +37,7 @@ class Ledger {
  private:
   Task<Result<void>> store_part(std::int64_t number, std::int64_t part,
                                 std::span<const Entry> entries, std::int64_t now_ms);
+  Task<Result<std::vector<Entry>>> not_stored(std::span<const Entry> entries);
   Task<Result<void>> restore_from_days(Counters& counters, Window window, std::int64_t now_ms);
   Task<Result<void>> restore_from_calls(Counters& counters, Window window, std::int64_t now_ms);
 

@@ -170,4 +170,10 @@ std::string limits_text(const std::vector<Limit>& limits) {
   return dump_json(list);
 }
 
+bool is_past_soft(std::int64_t used, std::int64_t amount, int percent) {
+  constexpr int kWhole = 100;
+  __extension__ using Wide = __int128;
+  return Wide{used} * kWhole >= Wide{amount} * percent;
+}
+
 }  // namespace pons::budget

@@ -43,7 +43,7 @@ models::Usage within_bounds(models::Usage usage) {
   return usage;
 }
 
-std::int64_t cost(const Price& price, const models::Usage& reported) {
+std::int64_t cost(const Price& price, const models::Usage& reported, std::int64_t percent) {
   const models::Usage usage = within_bounds(reported);
   const bool is_long = price.long_prompt && usage.prompt() > price.long_prompt->above;
   const TokenPrices& tokens = is_long ? price.long_prompt->tokens : price.tokens;
@@ -52,8 +52,8 @@ std::int64_t cost(const Price& price, const models::Usage& reported) {
                      Wide{usage.cache_read} * tokens.cache_read +
                      Wide{usage.cache_write} * tokens.cache_write +
                      Wide{usage.cache_write_hour} * tokens.cache_write_hour;
-  constexpr Wide kMillion = 1'000'000;
-  const Wide nano = (total + kMillion - 1) / kMillion;
+  constexpr Wide kHundredMillion = 100'000'000;
+  const Wide nano = (total * percent + kHundredMillion - 1) / kHundredMillion;
   return static_cast<std::int64_t>(std::min<Wide>(nano, std::numeric_limits<std::int64_t>::max()));
 }
 

@@ -94,6 +94,16 @@ TEST(Prices, ALongPromptIsPaidAtItsOwnRateFromTheFirstToken) {
   EXPECT_EQ(cost(price, {.input = 60, .cache_read = 41, .output = 1000}), 202'000 + 4'000'000);
 }
 
+TEST(Prices, ADearerServiceCostsItsPercentOfEveryTokenRoundedUp) {
+  const Price price = *Prices::parse_price(
+      R"({"input": "3", "output": "15", "long": {"above": 1000, "input": "6", "output": "30"}})");
+  EXPECT_EQ(cost(price, {.input = 10, .output = 2}, 200), 2 * (10 * 3'000 + 2 * 15'000));
+  EXPECT_EQ(cost(price, {.input = 2'000, .output = 2}, 110),
+            (2'000 * 6'000 + 2 * 30'000) * 11 / 10);
+  EXPECT_EQ(
+      cost(*Prices::parse_price(R"({"input": "0.001", "output": "0.001"})"), {.input = 1}, 110), 2);
+}
+
 TEST(Prices, WhatAProviderReportsCannotOverflowOrPayBack) {
   const Price dearest = price_of(R"({"input": "100000", "output": "100000"})");
   constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "backup_files.h"
 #include "command.h"
 #include "pons/base/text.h"
 #include "pons/http/client.h"
@@ -45,12 +46,12 @@ Task<Result<void>> fetch(http::Client& client, int file) {
   }
 }
 
-Result<void> download(const std::string& state_dir, const std::string& to) {
+Result<void> download(const std::string& state_dir, const char* role, const std::string& to) {
   const auto file = TRY(linux::open_file(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
   auto loop = TRY(linux::Loop::create());
   http::Client client(
-      *loop, http::unix_connector(*loop, supervisor::control_socket_path(state_dir, "brain")),
-      "pons", {.first_byte_time = std::chrono::minutes(11)});  // a little more than the brain's own
+      *loop, http::unix_connector(*loop, supervisor::control_socket_path(state_dir, role)), "pons",
+      {.first_byte_time = std::chrono::minutes(11)});  // a little more than the role's own
   TRY_VOID(linux::run_to_end(*loop, fetch(client, file.get())));
   if (fsync(file.get()) != 0) return os_error(kStep, to);
   return {};
@@ -61,28 +62,61 @@ Error exists_already(const std::string& file) {
                     file + " exists already; choose a name that does not");
 }
 
-// Under a name of its own until it is known to be whole.
-Result<int> back_up(const std::string& state_dir, const Common& common, const std::string& file) {
-  if (access(file.c_str(), F_OK) == 0) return exists_already(file);
-  TRY(ask(state_dir, "brain", "GET", "/healthz"));  // says what to do when Pons is not running
-  const std::string partial = file + ".partial";
-  const auto whole = [&]() -> Result<store::StoreFileInfo> {
-    TRY_VOID(download(state_dir, partial));
-    const auto info = TRY(store::check_store_file(partial));
-    if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, file.c_str(), RENAME_NOREPLACE) != 0)
-      return errno == EEXIST ? exists_already(file) : os_error(kStep, file);
-    const auto folder = std::filesystem::path(file).parent_path();
-    TRY_VOID(linux::sync_directory(folder.empty() ? "." : folder.string()));
-    return info;
-  }();
-  if (!whole) {
-    unlink(partial.c_str());
-    return whole.error();
+// A copy of one role's store, under a name of its own until all copies are known to be whole.
+class Copy {
+ public:
+  Copy(const char* role, std::string file)
+      : role_(role), file_(std::move(file)), partial_(file_ + ".partial") {}
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+  ~Copy() {
+    if (!named_) unlink(partial_.c_str());
   }
-  if (common.json)
-    fmt::print("{}\n", dump_json({{"file", file}, {"bytes", whole->bytes}}));
-  else
-    fmt::print("{}: {}, checked\n", printable(file), human_bytes(whole->bytes));
+
+  Result<void> make(const std::string& state_dir) {
+    TRY_VOID(download(state_dir, role_, partial_));
+    bytes_ = TRY(store::check_store_file(partial_)).bytes;
+    return {};
+  }
+  Result<void> name() {
+    if (renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, file_.c_str(), RENAME_NOREPLACE) != 0)
+      return errno == EEXIST ? exists_already(file_) : os_error(kStep, file_);
+    named_ = true;
+    const auto folder = std::filesystem::path(file_).parent_path();
+    return linux::sync_directory(folder.empty() ? "." : folder.string());
+  }
+
+  const std::string& file() const { return file_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  const char* role_;
+  std::string file_;
+  std::string partial_;
+  std::uint64_t bytes_ = 0;
+  bool named_ = false;
+};
+
+Result<int> back_up(const std::string& state_dir, const Common& common, const std::string& file) {
+  Copy brain("brain", file);
+  Copy models("gateway", models_file_of(file));
+  for (const Copy* copy : {&brain, &models})
+    if (access(copy->file().c_str(), F_OK) == 0) return exists_already(copy->file());
+  TRY(ask(state_dir, "brain", "GET", "/healthz"));  // says what to do when Pons is not running
+  TRY_VOID(brain.make(state_dir));
+  TRY_VOID(models.make(state_dir));
+  // The name that was asked for comes last: where it stands, the other one does.
+  TRY_VOID(models.name());
+  TRY_VOID(brain.name());
+  if (common.json) {
+    fmt::print("{}\n", dump_json({{"file", file},
+                                  {"bytes", brain.bytes()},
+                                  {"models_file", models.file()},
+                                  {"models_bytes", models.bytes()}}));
+    return 0;
+  }
+  for (const Copy* copy : {&brain, &models})
+    fmt::print("{}: {}, checked\n", printable(copy->file()), human_bytes(copy->bytes()));
   return 0;
 }
 
@@ -90,10 +124,11 @@ Result<int> back_up(const std::string& state_dir, const Common& common, const st
 
 void add_backup(CLI::App& app, Common& common, int& exit_code) {
   const auto file = std::make_shared<std::string>();
-  add_state_command(app, common, exit_code, "backup", "Copy the store of a running Pons to a file",
-                    "The copy is of one moment, and is checked. Pons goes on meanwhile.\n"
-                    "It holds projects, hashes of keys and records of sandboxes; credentials of "
-                    "the vault are not in it.",
+  add_state_command(app, common, exit_code, "backup", "Copy the stores of a running Pons to a file",
+                    "Each copy is of one moment, and is checked. Pons goes on meanwhile.\n"
+                    "FILE holds projects, hashes of keys, sessions and records of sandboxes; "
+                    "FILE.models beside it\nkeys for models and what was spent on them. "
+                    "Credentials of the vault are in neither.",
                     Prints::kData,
                     [&common, file](const std::string& dir) { return back_up(dir, common, *file); })
       ->add_option("file", *file, "Where to; must not exist")

@@ -68,6 +68,7 @@ Cell state_of(const Json& key) {
   for (const Json& limit : key.at("limits"))
     if (limit.at("used").get<std::int64_t>() >= limit.at("amount").get<std::int64_t>())
       return {"used up", Tone::kBad};
+  if (!key.at("warnings").empty()) return {"nearly used up", Tone::kStrong};
   return {"good", Tone::kGood};
 }
 

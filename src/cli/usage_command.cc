@@ -44,6 +44,7 @@ Result<int> tell_usage(const std::string& state_dir, const Common& common, const
                                           {"PROMPT", Tone::kDim},
                                           {"CACHED", Tone::kDim},
                                           {"OUTPUT", Tone::kDim},
+                                          {"SANDBOX S", Tone::kDim},
                                           {"COST", Tone::kDim}}};
   const auto count = [](const Json& row, const char* name) {
     return row.at(name).get<std::int64_t>();
@@ -56,8 +57,16 @@ Result<int> tell_usage(const std::string& state_dir, const Common& common, const
                                           count(row, "cache_write_hour_tokens")),
                     fmt::format("{}", count(row, "cache_read_tokens")),
                     fmt::format("{}", count(row, "output_tokens")),
+                    fmt::format("{}", count(row, "sandbox_seconds")),
                     dollars(count(row, "cost_nano_usd"))});
   print_table(rows);
+  for (const Json& limit : answer.at("warnings")) {
+    const auto what = limit.at("what").get<std::string>();
+    print_warning(fmt::format("{}: {} of {}/{} used", limit.at("key").get<std::string>(),
+                              amount_text(what, count(limit, "used")),
+                              amount_text(what, count(limit, "amount")),
+                              limit.at("window").get<std::string>()));
+  }
   return 0;
 }
 

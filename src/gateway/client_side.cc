@@ -1,5 +1,7 @@
 #include "client_side.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 namespace pons::gateway {
@@ -36,6 +38,12 @@ Task<> ClientSide::refuse(const models::Failure& failure) {
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(*failure.retry_after).count();
     response.fields.emplace_back("Retry-After", fmt::format("{}", std::max<long>(1, seconds)));
   }
+  if (tells_cost_) {
+    response.fields.emplace_back("x-pons-cost-nano-usd", fmt::format("{}", cost_nano_));
+    // A protocol may have no word of its own for it.
+    if (failure.kind == models::Failing::kBudget)
+      response.fields.emplace_back("x-pons-failure", "budget");
+  }
   exchange_.respond(std::move(response));
 }
 
@@ -59,7 +67,17 @@ Task<bool> ClientSide::keep_alive() {
 }
 
 Task<> ClientSide::finish() {
-  (void)co_await exchange_.finish();
+  if (tells_cost_)
+    ends_ = true;
+  else
+    (void)co_await exchange_.finish();
+}
+
+Task<> ClientSide::close() {
+  if (!std::exchange(ends_, false)) co_return;
+  const std::string event = fmt::format(
+      "event: pons.cost\ndata: {{\"type\":\"pons.cost\",\"cost_nano_usd\":{}}}\n\n", cost_nano_);
+  if (co_await send(event)) (void)co_await exchange_.finish();
 }
 
 }  // namespace pons::gateway

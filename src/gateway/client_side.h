@@ -1,6 +1,6 @@
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -27,10 +27,17 @@ class ClientSide {
   // As an answer of its own, or within the stream that has begun.
   Task<> refuse(const models::Failure& failure);
 
+  // From now on the end of the answer also says what it cost: a stream in an event of its own
+  // behind all others, a refusal in a field.
+  void tell_cost() { tells_cost_ = true; }
+  void add_cost(std::int64_t nano_dollars) { cost_nano_ += nano_dollars; }
+
   // Streams. False: the client is gone.
   Task<bool> send(std::string_view bytes);
   Task<bool> keep_alive();
   Task<> finish();
+  // When all is settled: finishes a stream whose end waited for its cost.
+  Task<> close();
   bool has_begun() const { return begun_; }
 
  private:
@@ -43,6 +50,9 @@ class ClientSide {
   std::string request_id_;
   http::OwnedFields fields_;
   bool begun_ = false;
+  bool tells_cost_ = false;
+  bool ends_ = false;  // but for its cost
+  std::int64_t cost_nano_ = 0;
 };
 
 }  // namespace pons::gateway

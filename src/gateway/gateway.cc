@@ -1,10 +1,15 @@
 #include "pons/gateway/gateway.h"
 
+#include <unistd.h>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "pons/base/json.h"
 #include "pons/base/log.h"
+#include "pons/http/error_status.h"
 #include "pons/linux/run_task.h"
+#include "pons/store/backup_route.h"
 #include "pons/store/sqlite_store.h"
 #include "pons/supervisor/role_runtime.h"
 #include "routes.h"
@@ -63,9 +68,25 @@ Result<void> open_listener(supervisor::RoleRuntime& runtime, http::Server& serve
   return server.listen(runtime.take_descriptor("models"), "trusted");
 }
 
+Task<> answer_backup(store::SqliteStore& store, budget::Book& book, http::Exchange& exchange) {
+  if (supervisor::refuse_unless_operator(exchange)) co_return;
+  // What was settled before is in the copy.
+  if (const auto flushed = co_await book.flush(); !flushed)
+    exchange.respond(http::error_response(flushed.error()));
+  else
+    co_await store::answer_backup(store, exchange);
+}
+
+http::Route backup_route(store::SqliteStore& store, budget::Book& book) {
+  return {"GET", "/backup", [&](http::Exchange& exchange, const http::PathValues&) {
+            return answer_backup(store, book, exchange);
+          }};
+}
+
 Result<int> run(roles::RoleStart start) {
-  const std::string shown = start.confinement.state_dir + "/gateway/" + kStoreFile;
+  const std::string shown = store_path(start.confinement.state_dir);
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
+  unlink(store::kBackupFile);  // of a process that was killed while it made one
   linux::Loop& loop = runtime->loop();
   const SystemClock clock;
   const auto store = TRY(store::SqliteStore::open(loop, {.path = kStoreFile, .shown = shown}));
@@ -82,6 +103,8 @@ Result<int> run(roles::RoleStart start) {
   runtime->set_body_bytes_max(kBodyBytesMax);
   runtime->add_routes(model_routes(models));
   runtime->add_routes(operator_routes(models));
+  runtime->add_routes(sandbox_routes(models));
+  runtime->add_routes({backup_route(*store, *book)});
   http::Server trusted(loop, {.body_bytes = kBodyBytesMax, .connections = 4'096},
                        http::route(model_routes(models)));
   TRY_VOID(open_listener(*runtime, trusted));
@@ -89,6 +112,10 @@ Result<int> run(roles::RoleStart start) {
 }
 
 }  // namespace
+
+std::string store_path(const std::string& state_dir) {
+  return fmt::format("{}/{}/{}", state_dir, roles::name_of(roles::Role::kGateway), kStoreFile);
+}
 
 int run_gateway(roles::RoleStart start) {
   const auto ended = run(std::move(start));

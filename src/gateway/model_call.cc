@@ -40,7 +40,8 @@ std::uint64_t random_number() {
 std::string affinity_of(const ModelRequest& request, const http::RequestHead& head,
                         const Caller& caller) {
   constexpr std::size_t kBeginning = 2'048;
-  if (const auto session = head.find("x-session-id")) return std::string(*session);
+  for (const char* name : {"x-session-id", "x-claude-code-session-id"})
+    if (const auto session = head.find(name)) return std::string(*session);
   if (!request.facts.cache_key.empty()) return request.facts.cache_key;
   return caller.key + request.body.substr(0, kBeginning);
 }
@@ -88,6 +89,11 @@ class BodyShare {
   std::size_t bytes_;
 };
 
+// The brain keeps budgets of its own. Whoever else sends the field gets what a provider would send.
+bool wants_cost(const http::Exchange& exchange) {
+  return exchange.peer().role == "brain" && exchange.request().find("x-pons-tell-cost") == "1";
+}
+
 class ModelCall {
  public:
   ModelCall(Models& models, ClientSide& client, ModelRequest request, Caller caller)
@@ -97,6 +103,12 @@ class ModelCall {
         caller_(std::move(caller)) {}
 
   Task<> run() {
+    co_await answer();
+    co_await client_.close();
+  }
+
+ private:
+  Task<> answer() {
     const auto& head = client_.exchange().request();
     auto line = find_line(affinity_of(request_, head, caller_));
     if (!line) {
@@ -109,7 +121,6 @@ class ModelCall {
     co_await client_.refuse(for_client(last_));
   }
 
- private:
   std::expected<Routing::Line, Failure> find_line(const std::string& affinity) {
     auto line = models_.routing.candidates(request_.facts.model, affinity);
     if (!line)
@@ -120,8 +131,9 @@ class ModelCall {
       if (maker == nullptr || std::ranges::find(*line, maker) == line->end())
         return std::unexpected(Failure{
             .kind = Failing::kInvalidRequest,
-            .message = "previous_response_id: nobody here remembers making it for you; send "
-                       "the conversation itself",
+            .message = "previous_response_id: the gateway does not know who made it; it remembers "
+                       "those of your project since its last start. Send the whole conversation "
+                       "as input, without this field",
             .code = "previous_response_not_found"});
       *line = {maker};
     }
@@ -144,6 +156,7 @@ class ModelCall {
                                              .asked = request_.facts.model,
                                              .provider = candidate.deployment.provider,
                                              .price = price_for(candidate, provider),
+                                             .price_percent = percent_for(provider),
                                              .estimate = estimate_for(candidate)},
                                             &refused);
     if (!reserved) {
@@ -189,6 +202,17 @@ class ModelCall {
     return provider == nullptr && !is_priced ? &kNothing : nullptr;
   }
 
+  // A wish for better service reaches only providers that read it.
+  std::int64_t percent_for(const Provider* provider) const {
+    if (provider == nullptr) return request_.facts.price_percent;
+    const ProviderSettings& settings = provider->settings();
+    const bool reads_it =
+        request_.protocol == Protocol::kMessages
+            ? settings.speaks(Protocol::kMessages)
+            : settings.speaks(Protocol::kChat) || settings.speaks(Protocol::kResponses);
+    return reads_it ? request_.facts.price_percent : 100;
+  }
+
   models::Usage estimate_for(const Candidate& candidate) const {
     const auto price = models_.book.prices().find(candidate.deployment.model);
     const std::int64_t output_max = price ? (*price)->output_tokens_max : 0;
@@ -218,6 +242,8 @@ class ModelCall {
       ~Probe() { health.leave(); }  // also when the call is cancelled: the next one may find out
     } const probe(candidate.health);
     reserved.sent();
+    // Who is asked last has time: behind it there is only a refusal.
+    request_.patience = at_ + 1 == line_.size() ? 2 : 1;
     ++tries_;
     ++tries_in_all_;
     // The journal need not hear of every piece of a stream.
@@ -245,7 +271,7 @@ class ModelCall {
   }
 
   void settle(budget::Call& reserved, const Outcome& outcome) {
-    settle_as(reserved, outcome);
+    client_.add_cost(settle_as(reserved, outcome));
     for (const budget::Warning& warning : models_.book.take_warnings())
       LOG_WARN("a budget is nearly used up", {"key", warning.node},
                {"what", budget::name_of(warning.limit.what)},
@@ -253,28 +279,25 @@ class ModelCall {
                {"limit", warning.limit.amount});
   }
 
-  void settle_as(budget::Call& reserved, const Outcome& outcome) {
+  // What it cost.
+  std::int64_t settle_as(budget::Call& reserved, const Outcome& outcome) {
+    const models::Usage seen = charged(outcome.usage, outcome.output_bytes);
     switch (outcome.ending) {
       case Ending::kAnswered:
-        reserved.settle(
-            outcome.is_usage_known ? outcome.usage : charged(outcome.usage, outcome.output_bytes),
-            budget::Outcome::kDone);
-        return;
+        return reserved.settle(outcome.is_usage_known ? outcome.usage : seen,
+                               budget::Outcome::kDone);
       case Ending::kBroken:
-        reserved.settle(charged(outcome.usage, outcome.output_bytes), budget::Outcome::kFailed);
-        return;
+        return reserved.settle(seen, budget::Outcome::kFailed);
       case Ending::kClientGone:
-        reserved.settle(charged(outcome.usage, outcome.output_bytes), budget::Outcome::kCancelled);
-        return;
-      case Ending::kFailed: {
-        // Who answers with a refusal takes no money; who was silent or broke off may well.
-        const bool worked = outcome.upstream_status == 200 ||
-                            outcome.failure.kind == Failing::kTimeout ||
-                            outcome.usage != models::Usage{};
-        reserved.settle(worked ? charged(outcome.usage, outcome.output_bytes) : models::Usage{},
-                        budget::Outcome::kFailed);
-      }
+        return reserved.settle(seen, budget::Outcome::kCancelled);
+      case Ending::kFailed:
+        break;
     }
+    // Who answers with a refusal takes no money; who was silent or broke off may well.
+    const bool worked = outcome.upstream_status == 200 ||
+                        outcome.failure.kind == Failing::kTimeout ||
+                        outcome.usage != models::Usage{};
+    return reserved.settle(worked ? seen : models::Usage{}, budget::Outcome::kFailed);
   }
 
   // What follows from a try. False: the client has its answer.
@@ -414,6 +437,7 @@ class ModelCall {
 Task<> answer_model_call(Models& models, http::Exchange& exchange, Protocol protocol,
                          Caller caller) {
   ClientSide client(exchange, protocol, new_request_id());
+  if (wants_cost(exchange)) client.tell_cost();
   const BodyShare share(models, exchange.request());
   if (!share.fits()) {
     co_await client.refuse({.kind = Failing::kOverloaded,

@@ -17,6 +17,7 @@ struct ModelRequest {
   std::string body;
   models::RequestFacts facts;
   http::OwnedFields fields = {};  // that go on to a provider of the same protocol
+  int patience = 1;               // so many times what a provider may take until it answers
   std::optional<models::Request> read = std::nullopt;
 
   // Reads it on the first call.

@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kRequestBytesMax = 64 * 1024;
 constexpr std::int64_t kDayMs = 24LL * 60 * 60 * 1'000;
 constexpr std::uint64_t kSoftPercentMax = 100;
+constexpr std::size_t kWarningsMax = 100;
 
 struct Answer {
   int status = 200;
@@ -24,6 +25,18 @@ Json to_json(const budget::Limit& limit) {
   return {{"what", budget::name_of(limit.what)},
           {"amount", limit.amount},
           {"window", budget::name_of(limit.window)}};
+}
+
+// The limits of a key that are used up, or nearly.
+void add_warnings(Models& models, const budget::Key& key, Json& list) {
+  for (const budget::Limit& limit : key.limits) {
+    const std::int64_t used = models.book.used(key.id, limit.window)[limit.what];
+    if (!budget::is_past_soft(used, limit.amount, key.soft_percent)) continue;
+    Json warning = to_json(limit);
+    warning["key"] = key.id;
+    warning["used"] = used;
+    list.push_back(std::move(warning));
+  }
 }
 
 // With what each limit has used up so far.
@@ -39,7 +52,9 @@ Json to_json(Models& models, const budget::Key& key) {
                {"created_unix_ms", key.created_ms},
                {"expires_unix_ms", nullptr},
                {"revoked_unix_ms", nullptr},
-               {"limits", Json::array()}};
+               {"limits", Json::array()},
+               {"warnings", Json::array()}};
+  if (!key.revoked_ms) add_warnings(models, key, json["warnings"]);
   if (key.expires_ms) json["expires_unix_ms"] = *key.expires_ms;
   if (key.revoked_ms) json["revoked_unix_ms"] = *key.revoked_ms;
   for (const budget::Limit& limit : key.limits) {
@@ -202,11 +217,18 @@ Result<budget::UsageQuery> usage_query(const http::Exchange& exchange) {
   return query;
 }
 
+// `query.node_id` and those below it; empty: all of the project.
 Task<Result<Answer>> tell_usage(Models& models, budget::UsageQuery query) {
+  const std::string project = query.project_id;
+  const std::string above = query.node_id;
   CO_TRY(const auto rows, co_await models.book.usage(std::move(query)));
   Json list = Json::array();
   for (const budget::UsageRow& row : rows) list.push_back(to_json(row));
-  co_return Answer{.body = {{"usage", std::move(list)}}};
+  Json warnings = Json::array();
+  models.book.keys().for_each(project, above, [&](const budget::Key& key) {
+    if (warnings.size() < kWarningsMax) add_warnings(models, key, warnings);
+  });
+  co_return Answer{.body = {{"usage", std::move(list)}, {"warnings", std::move(warnings)}}};
 }
 
 Task<Result<Answer>> usage_for_operator(Models& models, http::Exchange& exchange, std::string) {

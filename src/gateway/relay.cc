@@ -94,11 +94,12 @@ class Relay {
     auto prepared = prepare();
     if (!prepared)
       co_return fail({.kind = Failing::kInvalidRequest, .message = prepared.error().message});
+    client_.set_fields({});  // of whoever was asked before
     watchers_.spawn(watch_client());
     feed_.emplace(loop_, provider_, std::move(*prepared), news_);
     const ProviderSettings& settings = provider_.settings();
-    deadline_ =
-        loop_.now() + (request_.facts.stream ? settings.first_event_time : settings.whole_time);
+    deadline_ = loop_.now() + (request_.facts.stream ? settings.first_event_time * request_.patience
+                                                     : settings.whole_time);
     keep_alive_at_ = loop_.now() + kKeepAlive;
     while (feed_->head() == nullptr) {
       if (feed_->error()) co_return fail(failure_of(*feed_->error()));
@@ -215,6 +216,7 @@ class Relay {
 
   Task<Outcome> take_refusal() {
     const int status = feed_->head()->status;
+    if (is_same_protocol()) client_.set_fields(fields_for_client(*feed_->head()));
     const auto after = retry_after(feed_->find("retry-after"));
     std::string body;
     while (true) {

@@ -13,4 +13,8 @@ std::vector<http::Route> model_routes(Models& models);
 // Keys, usage and models for the operator.
 std::vector<http::Route> operator_routes(Models& models);
 
+// POST /sandbox-time, for the brain: [{"id", "project", "seconds"}] of sandboxes that have ended,
+// each charged to its project once, however often it is told.
+std::vector<http::Route> sandbox_routes(Models& models);
+
 }  // namespace pons::gateway

@@ -57,5 +57,50 @@ TEST(StreamRelayTest, AnotherProtocolGetsItsOwnEvents) {
   EXPECT_EQ(relay->usage().output, 2);
 }
 
+// The events of one call of a tool in each protocol; those with a piece of its arguments come in
+// the middle.
+struct ToolStream {
+  Protocol protocol;
+  std::vector<std::string> begin;
+  std::string piece;  // "#" stands for the piece
+};
+
+std::vector<ToolStream> tool_streams() {
+  return {
+      {Protocol::kMessages,
+       {R"(data: {"type":"message_start","message":{"id":"m","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}})",
+        R"(data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}})"},
+       R"(data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"#"}})"},
+      {Protocol::kChat,
+       {R"(data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]}}]})"},
+       R"(data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"#"}}]}}]})"},
+      {Protocol::kResponses,
+       {R"(data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_1","model":"m","status":"in_progress","output":[]}})",
+        R"(data: {"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"function_call","id":"fc_1","call_id":"call_1","name":"f","arguments":""}})"},
+       R"(data: {"type":"response.function_call_arguments.delta","sequence_number":2,"item_id":"fc_1","output_index":0,"delta":"#"})"}};
+}
+
+TEST(StreamRelayTest, PiecesOfArgumentsAreNotHeldBackInAnyDirection) {
+  for (const ToolStream& from : tool_streams())
+    for (const ToolStream& to : tool_streams()) {
+      if (from.protocol == to.protocol) continue;
+      models::Request request{.protocol = to.protocol, .model = "m"};
+      request.tools.push_back({.name = "f", .schema = "{}"});
+      const models::ToolNames names(request, from.protocol);
+      const auto relay = translate_stream(from.protocol, to.protocol, request, names);
+      std::string out;
+      for (const std::string& event : from.begin) ASSERT_TRUE(relay->take(event + "\n\n", out));
+      for (const char* piece : {"{\\\"a", "b\\\":", "1"}) {
+        std::string event = from.piece;
+        event.replace(event.find('#'), 1, piece);
+        out.clear();
+        ASSERT_TRUE(relay->take(event + "\n\n", out));
+        EXPECT_NE(out.find(piece), std::string::npos)
+            << static_cast<int>(from.protocol) << " to " << static_cast<int>(to.protocol) << ": "
+            << out;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace pons::gateway

@@ -32,7 +32,23 @@ constexpr std::array kKnown = {std::string_view("model"),
                                std::string_view("conversation"),
                                std::string_view("prompt"),
                                std::string_view("background"),
+                               std::string_view("service_tier"),
+                               std::string_view("speed"),
+                               std::string_view("inference_geo"),
                                std::string_view("n")};
+
+// What service of a kind costs, at the most, in percent of the usual price. Words that are not here
+// may cost whatever the dearest does.
+struct Surcharge {
+  std::string_view key;
+  std::int64_t most;
+  std::array<std::string_view, 6> usual;
+};
+constexpr std::array kSurcharges = {
+    Surcharge{
+        "service_tier", 250, {"auto", "default", "flex", "scale", "standard", "standard_only"}},
+    Surcharge{"speed", 600, {"standard"}},
+    Surcharge{"inference_geo", 110, {"global", "not_available"}}};
 
 // What the protocol itself calls the limit of an answer; others' names limit nothing.
 bool is_output_limit(Protocol protocol, std::string_view key) {
@@ -223,6 +239,9 @@ class FactsReader {
       facts.cache_key = TRY(unquoted(value, key));
     } else if (key == "stream_options") {
       return take_stream_options(value);
+    } else if (const auto* surcharge = std::ranges::find(kSurcharges, key, &Surcharge::key);
+               surcharge != kSurcharges.end()) {
+      return take_service(*surcharge, value);
     } else if (key == "n") {
       if (protocol_ == Protocol::kChat) facts.choices = TRY(tokens_of(value, key)).value_or(1);
     } else if (is_output_limit(protocol_, key)) {
@@ -241,6 +260,14 @@ class FactsReader {
     if (key == "previous_response_id") facts.previous_response_id = TRY(unquoted(value, key));
     if (key == "previous_response_id" || key == "conversation" || key == "prompt")
       facts.has_remote_prompt = facts.has_remote_prompt || !is_null(value);
+    return {};
+  }
+
+  Result<void> take_service(const Surcharge& surcharge, std::string_view value) {
+    if (is_null(value)) return {};
+    const std::string word = TRY(unquoted(value, surcharge.key));
+    if (std::ranges::find(surcharge.usual, word) == surcharge.usual.end())
+      facts.price_percent = facts.price_percent * surcharge.most / 100;
     return {};
   }
 

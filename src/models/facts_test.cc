@@ -76,6 +76,23 @@ TEST(FactsTest, WhatWouldEscapeTheCountIsRefused) {
       facts_of(R"({"model":"a","conversation":"c"})", Protocol::kResponses)->has_remote_prompt);
 }
 
+TEST(FactsTest, AServiceThatCostsMoreIsNoticedAndACheaperOneIsNotBelieved) {
+  const auto percent = [](const std::string& fields) {
+    const auto facts = facts_of(R"({"model":"a",)" + fields + "}");
+    return facts ? facts->price_percent : -1;
+  };
+  for (const char* usual : {R"("service_tier":"auto")", R"("service_tier":"flex")",
+                            R"("service_tier":null)", R"("service_tier":"standard_only")",
+                            R"("speed":"standard")", R"("inference_geo":"global")"})
+    EXPECT_EQ(percent(usual), 100) << usual;
+  EXPECT_EQ(percent(R"("service_tier":"priority")"), 250);
+  EXPECT_EQ(percent(R"("service_tier":"new and dear")"), 250);
+  EXPECT_EQ(percent(R"("speed":"fast")"), 600);
+  EXPECT_EQ(percent(R"("speed":"fast","inference_geo":"us")"), 660);
+  EXPECT_EQ(percent(R"("service_tier":7)"), -1);
+  EXPECT_EQ(percent(R"("Service_Tier":"priority")"), -1);
+}
+
 TEST(FactsTest, ThinkingOfAnotherProviderIsNoticed) {
   EXPECT_TRUE(facts_of(R"({"model":"a","messages":[{"content":[{"signature":"pons1.eyJ9"}]}]})")
                   ->carries_proof);

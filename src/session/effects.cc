@@ -169,7 +169,8 @@ Driver::Item Driver::failure_of(Seq asked, NoAnswer none) const {
   return {.events = {ModelFailed{.asked = asked,
                                  .trouble = none.trouble,
                                  .message = reason_of(std::move(none.message)),
-                                 .wait_ms = pause_before_next_try(none.wait_ms, asked)}},
+                                 .wait_ms = pause_before_next_try(none.wait_ms, asked),
+                                 .usage = {.cost_nano = none.cost_nano}}},
           .effect = asked};
 }
 

@@ -143,6 +143,7 @@ void each_field(Field& field, ModelFailed& event) {
   field.word("trouble", event.trouble, kTroubles);
   field("message", event.message);
   field("wait_ms", event.wait_ms);
+  field("usage", event.usage);
 }
 
 template <class Field>

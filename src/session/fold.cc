@@ -180,6 +180,7 @@ struct Folding {
   void operator()(const ModelFailed& event) const {
     if (!state.asked || state.asked->seq != event.asked) return;
     state.asked.reset();
+    state.usage += event.usage;
     if (event.trouble == Trouble::kInterrupted) return;
     state.failures += 1;
     state.trouble = event.trouble;

@@ -201,6 +201,7 @@ Task<std::vector<SandboxBound>> Sessions::copy_sandboxes(const State& then, bool
         {.sandbox = id,
          .from = sandbox.id,
          .checkpoint = has_moved_on ? sandbox.checkpoints.back() : std::string(),
+         .sandbox_template = sandbox.sandbox_template,
          .session = wish.id,
          .project = wish.project});
     if (!made) {

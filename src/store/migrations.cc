@@ -19,6 +19,8 @@ extern const char pons_store_migration_0004_begin[];
 extern const char pons_store_migration_0004_end[];
 extern const char pons_store_migration_0005_begin[];
 extern const char pons_store_migration_0005_end[];
+extern const char pons_store_migration_0006_begin[];
+extern const char pons_store_migration_0006_end[];
 }
 // NOLINTEND(readability-identifier-naming)
 
@@ -63,7 +65,7 @@ Result<void> apply(Database& database, const Migration& migration) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 5> kAll = {{
+  static const std::array<Migration, 6> kAll = {{
       {.number = 1,
        .name = "projects_and_keys",
        .sql = {pons_store_migration_0001_begin, pons_store_migration_0001_end}},
@@ -79,6 +81,9 @@ std::span<const Migration> migrations() {
       {.number = 5,
        .name = "sessions",
        .sql = {pons_store_migration_0005_begin, pons_store_migration_0005_end}},
+      {.number = 6,
+       .name = "sandbox_charges",
+       .sql = {pons_store_migration_0006_begin, pons_store_migration_0006_end}},
   }};
   return kAll;
 }

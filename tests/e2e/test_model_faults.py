@@ -189,6 +189,18 @@ class Faults(ModelTestCase):
             status, fields, _ = self.call(self.pons, self.key, model="spare", protocol="chat", stream=True)
             self.assertEqual((status, fields["x-pons-provider"]), (200, "second"))
 
+    def test_who_is_asked_last_has_twice_the_time(self):
+        def answer_late(connection, request):
+            time.sleep(2.5)  # more than first_event_seconds, less than twice that
+            stream(*WHOLE_STREAM)(connection, request)
+
+        self.answers(answer_late)
+        status, fields, _ = self.call(self.pons, self.key, model="spare", protocol="chat", stream=True)
+        self.assertEqual((status, fields["x-pons-provider"]), (200, "second"))
+        status, fields, text = self.call(self.pons, self.key, protocol="chat", stream=True)
+        self.assertEqual((status, fields["x-pons-provider"]), (200, "first"), text)
+        self.assertIn("[DONE]", text)
+
     def broken_stream(self, *pieces, end="chunked", pause=0.1, protocol="chat"):
         self.answers(stream(*pieces, end=end, pause=pause))
         # One that fails often is left alone for a while: each time another model.

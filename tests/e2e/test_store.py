@@ -125,6 +125,52 @@ class Backup(StoreTestCase):
         pons = self.start()
         self.assertEqual(self.key_ids(pons), {key["id"]})
 
+    def test_a_backup_brings_back_keys_for_models_and_what_they_spent(self):
+        def spend(key):
+            body = {"model": "demo", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}
+            status, text = pons.request("/v1/messages", "POST", {"x-api-key": key["key"]}, json.dumps(body))
+            self.assertEqual(status, 200, text)
+
+        def requests(key):
+            rows = self.command(pons, "usage", "--key", key["id"])["usage"]
+            return sum(row["requests"] for row in rows)
+
+        pons = self.start()
+        before = self.command(pons, "keys", "create", "before")
+        spend(before)
+        file = f"{self.directory}/backup.db"
+        made = self.command(pons, "backup", file)
+        self.assertEqual((made["models_file"], made["models_bytes"]),
+                         (file + ".models", os.path.getsize(file + ".models")))
+        self.assertEqual(os.stat(file + ".models").st_mode & 0o777, 0o600)
+        after = self.command(pons, "keys", "create", "after")
+        spend(before)
+        self.assertEqual(requests(before), 2)
+        self.assertEqual(pons.stop(), 0)
+
+        restored = self.command(pons, "restore", file)
+        self.assertEqual(restored["restored_models"], file + ".models")
+        self.assertIn("/gateway/models.db.before-", restored["kept_models"])
+        pons = self.start()
+        self.assertEqual(requests(before), 1)
+        body = json.dumps({"model": "demo", "max_tokens": 10, "messages": []})
+        self.assertEqual(pons.request("/v1/messages", "POST", {"x-api-key": after["key"]}, body)[0], 401)
+        spend(before)
+
+    def test_a_backup_without_the_models_leaves_theirs_alone(self):
+        pons = self.start()
+        file = f"{self.directory}/backup.db"
+        self.command(pons, "backup", file)
+        kept = self.command(pons, "keys", "create", "kept")
+        self.assertEqual(pons.stop(), 0)
+        with open(file + ".models", "wb") as damaged:
+            damaged.write(b"garbage")
+        self.assertIn(file + ".models", self.refused(pons, "restore", file))
+        os.unlink(file + ".models")
+        self.assertIsNone(self.command(pons, "restore", file)["restored_models"])
+        pons = self.start()
+        self.assertIn(kept["id"], [key["id"] for key in self.command(pons, "keys", "ls")["keys"]])
+
     def test_a_backup_is_never_written_over_a_file(self):
         pons = self.start()
         file = self.write_file("precious", "precious")

@@ -9,6 +9,8 @@
     .global pons_store_migration_0004_end
     .global pons_store_migration_0005_begin
     .global pons_store_migration_0005_end
+    .global pons_store_migration_0006_begin
+    .global pons_store_migration_0006_end
 pons_store_migration_0001_begin:
     .incbin "0001_projects_and_keys.sql"
 pons_store_migration_0001_end:
@@ -24,4 +26,7 @@ pons_store_migration_0004_end:
 pons_store_migration_0005_begin:
     .incbin "0005_sessions.sql"
 pons_store_migration_0005_end:
+pons_store_migration_0006_begin:
+    .incbin "0006_sandbox_charges.sql"
+pons_store_migration_0006_end:
     .section .note.GNU-stack, "", %progbits

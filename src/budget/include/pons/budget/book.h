@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -40,6 +41,7 @@ struct CallWish {
   std::string provider;
   // Instead of the table's: of what costs nobody anything. Outlives the book.
   const Price* price = nullptr;
+  std::int64_t price_percent = 100;  // of it, for this call
   models::Usage estimate =
       {};  // the most that it can come to: the whole prompt, all output it may have
 };
@@ -69,7 +71,8 @@ class Call {
   void sent();
   // What it has used so far; as often as one likes.
   void progress(const models::Usage& usage);
-  void settle(const models::Usage& usage, Outcome outcome);
+  // What it cost, in nano-dollars; 0 when its time was over before, and it was charged then.
+  std::int64_t settle(const models::Usage& usage, Outcome outcome);
 
  private:
   friend class Book;
@@ -98,10 +101,11 @@ class Book {
   // kDenied: the key is not good, or not for this model. kNotFound: the model has no price. kLimit:
   // a limit is reached, and `refused` says which. kUnavailable: it cannot be recorded.
   Result<Call> begin_call(CallWish wish, Refused* refused = nullptr);
-  // Time that a sandbox has run. It is counted in any case that is not kDenied or kUnavailable;
-  // kLimit says that there is no more.
-  Result<void> charge_sandbox(const std::string& node_id, std::int64_t seconds,
-                              Refused* refused = nullptr);
+  // Time that a sandbox has run, once for each `sandbox_id` for as long as single calls are kept:
+  // false when it was charged before. Limits do not keep it from being counted. kConflict: somebody
+  // charges it right now.
+  Task<Result<bool>> charge_sandbox(std::string node_id, std::string sandbox_id,
+                                    std::int64_t seconds);
   std::vector<Warning> take_warnings() { return counters_.take_warnings(); }
 
   // Everything that was settled before is in it.
@@ -130,7 +134,7 @@ class Book {
 
   void sent(std::uint64_t number);
   void progress(std::uint64_t number, const models::Usage& usage);
-  void settle(std::uint64_t number, const models::Usage& usage, Outcome outcome);
+  std::int64_t settle(std::uint64_t number, const models::Usage& usage, Outcome outcome);
   void drop(std::uint64_t number);
   void finish(std::uint64_t number, Settled settled);
 
@@ -144,6 +148,7 @@ class Book {
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<CallLog> log_;
   std::unordered_map<std::uint64_t, std::unique_ptr<State>> calls_;  // by reservation
+  std::set<std::string, std::less<>> charging_;                      // sandboxes
   bool storing_ = false;
   linux::Event stored_;
   linux::Event wake_;

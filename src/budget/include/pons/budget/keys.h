@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -108,6 +109,9 @@ class Keys {
   Result<void> may_call(const Key& key, std::string_view model) const;
   // From the root to the key: "mk_a/mk_b".
   std::string path_of(const Key& key) const;
+  // All that are good: of a project, and if `above` names a key, of it and those below it.
+  void for_each(std::string_view project_id, std::string_view above,
+                const std::function<void(const Key&)>& see) const;
   std::size_t size() const { return keys_.size(); }
 
  private:

@@ -62,6 +62,9 @@ struct Refused {
   std::optional<std::int64_t> resets_at_ms;  // nothing: by itself never
 };
 
+// Whether so much of a limit is used that it is worth a warning.
+bool is_past_soft(std::int64_t used, std::int64_t amount, int percent);
+
 // A limit of which so much is used that someone should look.
 struct Warning {
   std::string node;

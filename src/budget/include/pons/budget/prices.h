@@ -46,8 +46,8 @@ struct Price {
 inline constexpr std::int64_t kTokensMax = 1'000'000'000;
 models::Usage within_bounds(models::Usage usage);
 
-// In nano-dollars, rounded up.
-std::int64_t cost(const Price& price, const models::Usage& usage);
+// In nano-dollars, rounded up; `percent` of the price.
+std::int64_t cost(const Price& price, const models::Usage& usage, std::int64_t percent = 100);
 
 class Prices {
  public:

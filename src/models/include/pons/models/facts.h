@@ -28,6 +28,9 @@ struct RequestFacts {
   std::string cache_key = {};             // whoever sends it wants to meet the same provider again
   std::string previous_response_id = {};  // kResponses: only who made it knows it
   bool has_remote_prompt = false;         // part of the prompt is at the provider already
+  // Of the usual price, as it costs with the service that is asked for: a faster one is dearer.
+  // What is cheaper counts as usual.
+  std::int64_t price_percent = 100;
   // Somewhere in it stands thinking that another provider must see again, and this one cannot
   // believe: it has to be read and written anew.
   bool carries_proof = false;

@@ -178,6 +178,7 @@ struct ModelFailed {
   Trouble trouble = Trouble::kPassing;
   std::string message;
   std::int64_t wait_ms = 0;  // before the next try
+  Usage usage = {};          // what it cost nevertheless
   bool operator==(const ModelFailed&) const = default;
 };
 

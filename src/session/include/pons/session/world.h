@@ -36,7 +36,8 @@ struct Answer {
 struct NoAnswer {
   Trouble trouble = Trouble::kPassing;
   std::string message;
-  std::int64_t wait_ms = 0;  // that the other side asked for; 0: it did not say
+  std::int64_t wait_ms = 0;    // that the other side asked for; 0: it did not say
+  std::int64_t cost_nano = 0;  // a failure may have cost something all the same
 };
 
 // Hears an answer while it comes.
@@ -97,6 +98,7 @@ struct CopyOrder {
   std::string sandbox;  // the new one's id
   std::string from;
   std::string checkpoint;  // of that one; empty: its files as they are now
+  std::string sandbox_template;
   std::string session;
   std::string project;
 };

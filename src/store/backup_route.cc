@@ -1,12 +1,13 @@
+#include "pons/store/backup_route.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "pons/http/error_status.h"
 #include "pons/linux/fd.h"
-#include "routes.h"
 
-namespace pons::brain {
+namespace pons::store {
 
 namespace {
 
@@ -18,7 +19,7 @@ struct Copy {
 };
 
 // A file without a name: nothing is left behind, however this ends.
-Task<Result<Copy>> make_copy(store::SqliteStore& store) {
+Task<Result<Copy>> make_copy(SqliteStore& store) {
   auto copied = co_await store.copy_to(kBackupFile);
   Result<Copy> copy = Copy();
   if (copied) {
@@ -38,7 +39,7 @@ Task<Result<Copy>> make_copy(store::SqliteStore& store) {
 
 }  // namespace
 
-Task<> answer_backup(store::SqliteStore& store, http::Exchange& exchange) {
+Task<> answer_backup(SqliteStore& store, http::Exchange& exchange) {
   auto copy = co_await make_copy(store);
   if (!copy) {
     exchange.respond(http::error_response(copy.error()));
@@ -61,4 +62,4 @@ Task<> answer_backup(store::SqliteStore& store, http::Exchange& exchange) {
   (void)co_await exchange.finish();
 }
 
-}  // namespace pons::brain
+}  // namespace pons::store

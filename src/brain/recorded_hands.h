@@ -1,0 +1,36 @@
+#pragma once
+
+#include "pons/base/clock.h"
+#include "pons/session/world.h"
+#include "sandbox_records.h"
+
+namespace pons::brain {
+
+// Sandboxes of sessions, on record like all others: when each began and ended.
+class RecordedHands final : public session::Hands {
+ public:
+  RecordedHands(session::Hands& hands, SandboxRecords& records, const Clock& clock)
+      : hands_(hands), records_(records), clock_(clock) {}
+
+  Task<Result<session::ProvisionReport>> provision(session::ProvisionOrder order) override;
+  Task<Result<void>> copy(session::CopyOrder order) override;
+  Task<Result<session::ExecuteReport>> execute(session::ExecuteOrder order) override {
+    return hands_.execute(std::move(order));
+  }
+  Task<Result<void>> stop(std::string sandbox, std::string call) override {
+    return hands_.stop(std::move(sandbox), std::move(call));
+  }
+  Task<Result<void>> destroy(std::string sandbox) override;
+
+ private:
+  std::int64_t now_ms() const;
+  template <class Order>
+  SandboxRecord record_of(const Order& order) const;
+  Task<Result<void>> keep(SandboxRecord record);
+
+  session::Hands& hands_;
+  SandboxRecords& records_;
+  const Clock& clock_;
+};
+
+}  // namespace pons::brain
