@@ -1,4 +1,4 @@
-// A provider of streams, and clients of them: chunks of a chat completion, every 20 ms.
+// A provider of streams, and clients of them: chunks of a chat completion, every 20 ms; for max_tokens 1 one chunk and the end.
 //   node streams.mjs serve PORT
 //   node streams.mjs read URL COUNT SECONDS   opens so many streams, and counts the chunks that arrive in that time
 import http from 'node:http'
@@ -14,11 +14,13 @@ function serve(port) {
   }, 20)
   http
     .createServer((request, response) => {
-      request.resume()
+      let body = ''
+      request.on('data', (data) => (body += data))
       request.on('end', () => {
         response.writeHead(200, { 'Content-Type': 'text/event-stream' })
         response.write(CHUNK)
-        open.add(response)
+        if (body.includes('"max_tokens": 1}')) setTimeout(() => response.end('data: [DONE]\n\n'), 1)
+        else open.add(response)
       })
       response.on('close', () => open.delete(response))
     })

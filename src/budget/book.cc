@@ -24,12 +24,17 @@ constexpr std::int64_t kDayMs = 86'400'000;
 constexpr std::int64_t kSandboxSecondsMax = 31LL * 86'400;
 constexpr std::string_view kSandboxModel = "sandbox";
 
-struct CallTag {
-  static constexpr std::string_view kPrefix = "mc";
-};
-
-std::string new_call_id() {
-  return Id<CallTag>::generate().text();
+// Begins with the time, so that calls made one after the other stand side by side in the store:
+// with random ids each would change a page of its own.
+std::string new_call_id(std::int64_t time_ms) {
+  constexpr std::string_view kDigits = "0123456789abcdefghjkmnpqrstvwxyz";
+  constexpr int kTimeDigits = 9;
+  constexpr unsigned kDigitBits = 5;
+  constexpr std::size_t kRandomDigits = 17;
+  std::string id = "mc_";
+  for (int digit = kTimeDigits - 1; digit >= 0; --digit)
+    id += kDigits[static_cast<std::uint64_t>(time_ms) >> (kDigitBits * digit) & 31U];
+  return id + random_text(kRandomDigits);
 }
 
 Amounts real_amounts(const Settled& settled) {
@@ -80,13 +85,14 @@ Result<Call> Book::begin_call(CallWish wish, Refused* refused) {
   if (wish.asked.empty() || !keys_->may_call(*key, wish.asked))
     TRY_VOID(keys_->may_call(*key, wish.model));
   const Price* const price = wish.price != nullptr ? wish.price : TRY(prices_.find(wish.model));
-  Reserved call{.id = new_call_id(),
+  const std::int64_t time = now();
+  Reserved call{.id = new_call_id(time),
                 .project_id = key->project_id,
                 .path = keys_->path_of(*key),
                 .model = std::move(wish.model),
                 .provider = std::move(wish.provider),
                 .estimate = within_bounds(wish.estimate),
-                .time_ms = now()};
+                .time_ms = time};
   models::Usage prompt = call.estimate;
   prompt.output = 0;
   prompt.reasoning.reset();
@@ -95,13 +101,16 @@ Result<Call> Book::begin_call(CallWish wish, Refused* refused) {
   State state{.id = call.id,
               .price = price,
               .price_percent = wish.price_percent,
-              .if_lost = as_lost(call, {}, Outcome::kExpired, 0)};
+              .if_lost = as_lost(call, {}, Outcome::kExpired, 0),
+              .last = {.id = call.id},
+              .written_ms = time,
+              .sent = wish.is_sent};
   state.held = TRY(counters_.reserve(
       wish.node_id,
       {.most = amounts_of(call.estimate, cost(*price, call.estimate, wish.price_percent)),
        .if_lost = real_amounts(state.if_lost)},
       call.time_ms, refused));
-  TRY_VOID(log_->reserve(std::move(call)));
+  TRY_VOID(log_->reserve(std::move(call), wish.is_sent));
   if (log_->has_batch()) wake_.set();
   const std::uint64_t number = state.held.number();
   std::string id = state.id;

@@ -69,6 +69,18 @@ TEST_F(BookTest, ACallIsReservedSettledAndInTheUsageOfAllAbove) {
   EXPECT_EQ(number("SELECT count(*) FROM model_calls WHERE outcome = 'done'"), 1);
 }
 
+TEST_F(BookTest, IdsOfCallsAreInTheOrderOfTime) {
+  const std::string key = add_key({per_day(1000)});
+  std::string last;
+  for (const std::int64_t later : {0, 1, 31, 32, 1'000, 86'400'000}) {
+    clock_.now_ms += later;
+    const auto call = begin(key);
+    ASSERT_TRUE(call);
+    if (later > 0) EXPECT_LT(last, call->id());
+    last = call->id();
+  }
+}
+
 TEST_F(BookTest, OfAThousandParallelCallsExactlyThoseThatFitGoThrough) {
   const std::string key = add_key({per_day(1000)});
   std::vector<Call> calls;
@@ -135,6 +147,15 @@ TEST_F(BookTest, ADroppedCallIsFreeOnlyIfItWasNeverSent) {
   ASSERT_TRUE(run(book_->flush()));
   EXPECT_EQ(number("SELECT count(*) FROM model_calls"), 1);
   EXPECT_EQ(number("SELECT count(*) FROM model_calls WHERE outcome = 'cancelled'"), 1);
+  {
+    const auto at_once = book_->begin_call({.node_id = key,
+                                            .model = "m",
+                                            .provider = "p",
+                                            .is_sent = true,
+                                            .estimate = {.input = 10, .output = 90}});
+    ASSERT_TRUE(at_once);
+  }
+  EXPECT_EQ(money(key), 10 + 7 + 10);
 }
 
 TEST_F(BookTest, ACallOfWhichNothingIsHeardIsSettledOnceAtItsPrompt) {

@@ -1,6 +1,7 @@
 #include "call_log.h"
 
 #include <algorithm>
+#include <array>
 
 #include "pons/base/check.h"
 #include "pons/base/log.h"
@@ -122,10 +123,14 @@ const Reserved& CallLog::reserved(const std::string& id) const {
 }
 
 Result<void> CallLog::write(Record record) {
+  return write({&record, 1});
+}
+
+Result<void> CallLog::write(std::span<Record> records) {
   scratch_.clear();
-  append_record(scratch_, record);
+  for (const Record& record : records) append_record(scratch_, record);
   TRY_VOID(journal_->append(scratch_));
-  state_.apply(std::move(record));
+  for (Record& record : records) state_.apply(std::move(record));
   return {};
 }
 
@@ -145,10 +150,12 @@ void CallLog::write_or_keep(Record record) {
   kept_.push_back(std::move(record));
 }
 
-Result<void> CallLog::reserve(Reserved call) {
+Result<void> CallLog::reserve(Reserved call, bool is_sent) {
   if (journal_->is_full()) TRY_VOID(finish_file());
   TRY_VOID(write_kept());
-  return write(std::move(call));
+  Record sent = Progress{.id = call.id};
+  std::array<Record, 2> records = {std::move(call), std::move(sent)};
+  return write(std::span(records).first(is_sent ? 2 : 1));
 }
 
 void CallLog::progress(Progress progress) {

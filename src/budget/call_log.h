@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,7 +53,7 @@ class CallLog {
 
   // On disk, as far as the death of this process goes, when it returns. kUnavailable: it is not,
   // and the call must not be made.
-  Result<void> reserve(Reserved call);
+  Result<void> reserve(Reserved call, bool is_sent = false);
   void progress(Progress progress);
   // These cannot fail: what finds no room is kept and written first as soon as there is some.
   void settle(Settled settled);
@@ -75,6 +76,7 @@ class CallLog {
   Result<void> take_over(std::int64_t last_number, std::int64_t now_ms);
   Result<void> next_file(std::int64_t number);
   Result<void> write(Record record);
+  Result<void> write(std::span<Record> records);
   Result<void> write_kept();
   void write_or_keep(Record record);
 

@@ -174,6 +174,7 @@ TEST_F(JournalTest, ALostCallIsChargedOnceAtItsProgressAndEstimatedPrompt) {
   ASSERT_TRUE(log_->reserve(reserved("mc_never_sent")));
   ASSERT_TRUE(log_->reserve(reserved("mc_sent")));
   log_->progress(progress("mc_sent", 0));
+  ASSERT_TRUE(log_->reserve(reserved("mc_sent_at_once"), true));
   ASSERT_TRUE(log_->reserve(reserved("mc_streaming")));
   log_->progress(progress("mc_streaming", 3));
   log_->progress(progress("mc_streaming", 33));
@@ -186,8 +187,9 @@ TEST_F(JournalTest, ALostCallIsChargedOnceAtItsProgressAndEstimatedPrompt) {
   std::map<std::string, Settled> lost;
   for (const Entry& entry : take_entries())
     EXPECT_TRUE(lost.emplace(entry.settled.id, entry.settled).second) << "twice";
-  ASSERT_THAT(lost, SizeIs(3));
+  ASSERT_THAT(lost, SizeIs(4));
   EXPECT_EQ(lost["mc_sent"].cost_nano, 12);
+  EXPECT_EQ(lost["mc_sent_at_once"].cost_nano, 12);
   EXPECT_EQ(lost["mc_sent"].outcome, Outcome::kLost);
   EXPECT_EQ(lost["mc_streaming"].cost_nano, 12 + 33);
   EXPECT_EQ(lost["mc_streaming"].usage,

@@ -61,10 +61,11 @@ store::Statement insert_call(const Entry& entry) {
   const Settled& end = entry.settled;
   const std::size_t slash = call.path.rfind('/');
   const std::string node = slash == std::string::npos ? call.path : call.path.substr(slash + 1);
-  return {.sql = fmt::format("INSERT INTO model_calls (id, project_id, node_id, path, model, "
-                             "provider, time, outcome, {}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, "
-                             "$9, $10, $11, $12, $13, $14, $15, $16, $17)",
-                             kSums),
+  static const std::string kSql = fmt::format(
+      "INSERT INTO model_calls (id, project_id, node_id, path, model, provider, time, outcome, {}) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+      kSums);
+  return {.sql = kSql,
           .values = joined({call.id, call.project_id, node, call.path, call.model, call.provider,
                             end.time_ms, std::string(name_of(end.outcome))},
                            sums_of(end.usage, end.sandbox_seconds, end.requests, end.cost_nano))};

@@ -20,9 +20,8 @@ constexpr Duration kWaitMax = std::chrono::seconds(20);  // between tries, all i
 constexpr Duration kRefusedKeyRest = std::chrono::minutes(5);
 constexpr Duration kBusyKeyRest = std::chrono::seconds(5);  // when the provider does not say
 constexpr Duration kBusyKeyRestMax = std::chrono::minutes(1);
-constexpr Duration kTellEvery = std::chrono::seconds(1);    // of a stream, the journal
-constexpr std::size_t kBodiesMax = std::size_t{256} << 20;  // of all requests at a time
-constexpr std::int64_t kOutputWhenUnknown = 16'000;         // tokens of an answer without a limit
+constexpr Duration kTellEvery = std::chrono::seconds(1);  // of a stream, the journal
+constexpr std::int64_t kOutputWhenUnknown = 16'000;       // tokens of an answer without a limit
 
 std::int64_t wall_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -68,47 +67,24 @@ Failure failure_of_refusal(const Error& error, const budget::Refused& refused,
           .retry_after = std::chrono::seconds(5)};
 }
 
-// The memory that a request may take, from what all of them may.
-class BodyShare {
- public:
-  BodyShare(Models& models, const http::RequestHead& head)
-      : models_(models),
-        bytes_(head.framing == http::BodyFraming::kLength
-                   ? static_cast<std::size_t>(head.content_length)
-                   : kUnknownBytes) {
-    models_.body_bytes += bytes_;
-  }
-  BodyShare(const BodyShare&) = delete;
-  BodyShare& operator=(const BodyShare&) = delete;
-  ~BodyShare() { models_.body_bytes -= bytes_; }
-  bool fits() const { return models_.body_bytes <= kBodiesMax || models_.body_bytes == bytes_; }
-
- private:
-  static constexpr std::size_t kUnknownBytes = 128 << 10;
-  Models& models_;
-  std::size_t bytes_;
-};
-
 // The brain keeps budgets of its own. Whoever else sends the field gets what a provider would send.
 bool wants_cost(const http::Exchange& exchange) {
   return exchange.peer().role == "brain" && exchange.request().find("x-pons-tell-cost") == "1";
 }
 
+// Frames of its coroutines stand alone, as those of a relay do.
 class ModelCall {
  public:
-  ModelCall(Models& models, ClientSide& client, ModelRequest request, Caller caller)
-      : models_(models),
-        client_(client),
-        request_(std::move(request)),
-        caller_(std::move(caller)) {}
+  ModelCall(Models& models, ClientSide& client, ModelRequest& request, Caller caller)
+      : models_(models), client_(client), request_(request), caller_(std::move(caller)) {}
 
-  Task<> run() {
+  [[gnu::noinline]] Task<> run() {
     co_await answer();
     co_await client_.close();
   }
 
  private:
-  Task<> answer() {
+  [[gnu::noinline]] Task<> answer() {
     const auto& head = client_.exchange().request();
     auto line = find_line(affinity_of(request_, head, caller_));
     if (!line) {
@@ -141,7 +117,7 @@ class ModelCall {
   }
 
   // False: the client has its answer.
-  Task<bool> try_next() {
+  [[gnu::noinline]] Task<bool> try_next() {
     Candidate& candidate = *line_[at_];
     const Answerer& answerer = models_.answerers.find(candidate.deployment.provider)->second;
     Provider* const provider = answerer.provider.get();
@@ -155,6 +131,7 @@ class ModelCall {
                                              .model = candidate.deployment.model,
                                              .asked = request_.facts.model,
                                              .provider = candidate.deployment.provider,
+                                             .is_sent = true,
                                              .price = price_for(candidate, provider),
                                              .price_percent = percent_for(provider),
                                              .estimate = estimate_for(candidate)},
@@ -219,7 +196,7 @@ class ModelCall {
     std::int64_t output =
         request_.facts.output_tokens_max.value_or(output_max > 0 ? output_max : kOutputWhenUnknown);
     if (output_max > 0) output = std::min(output, output_max);
-    std::int64_t input = models::estimate_tokens(request_.body.size());
+    std::int64_t input = models::estimate_tokens(request_.body_bytes);
     if (request_.facts.has_remote_prompt && price)
       input = std::max(input, (*price)->context_tokens);
     models::Usage estimate{.output = output * std::max<std::int64_t>(1, request_.facts.choices)};
@@ -228,8 +205,8 @@ class ModelCall {
     return estimate;
   }
 
-  Task<Outcome> ask(Candidate& candidate, const Answerer& answerer, std::size_t key,
-                    budget::Call& reserved) {
+  [[gnu::noinline]] Task<Outcome> ask(Candidate& candidate, const Answerer& answerer,
+                                      std::size_t key, budget::Call& reserved) {
     struct Counted {
       std::size_t& count;
       explicit Counted(std::size_t& c) : count(c) { ++count; }
@@ -241,7 +218,6 @@ class ModelCall {
       explicit Probe(Health& h) : health(h) { health.begin(); }
       ~Probe() { health.leave(); }  // also when the call is cancelled: the next one may find out
     } const probe(candidate.health);
-    reserved.sent();
     // Who is asked last has time: behind it there is only a refusal.
     request_.patience = at_ + 1 == line_.size() ? 2 : 1;
     ++tries_;
@@ -264,7 +240,7 @@ class ModelCall {
 
   // What is paid for when a provider has not said it all: never less than what was seen.
   models::Usage charged(models::Usage usage, std::size_t output_bytes) const {
-    if (usage.prompt() == 0) usage.input = models::estimate_tokens(request_.body.size());
+    if (usage.prompt() == 0) usage.input = models::estimate_tokens(request_.body_bytes);
     if (output_bytes > 0)
       usage.output = std::max(usage.output, models::estimate_tokens(output_bytes));
     return usage;
@@ -301,8 +277,8 @@ class ModelCall {
   }
 
   // What follows from a try. False: the client has its answer.
-  Task<bool> judge(Candidate& candidate, Provider* provider, std::size_t key,
-                   const Outcome& outcome) {
+  [[gnu::noinline]] Task<bool> judge(Candidate& candidate, Provider* provider, std::size_t key,
+                                     const Outcome& outcome) {
     const TimePoint now = models_.loop.now();
     if (outcome.ending == Ending::kAnswered) {
       candidate.health.succeed();
@@ -362,7 +338,7 @@ class ModelCall {
   }
 
   // All keys are out. With nobody else to ask, a short wait is better than a refusal.
-  Task<bool> wait_or_pass_on(Candidate& candidate) {
+  [[gnu::noinline]] Task<bool> wait_or_pass_on(Candidate& candidate) {
     const bool is_last = at_ + 1 == line_.size();
     const Duration pause = last_.retry_after.value_or(kBusyKeyRest);
     if (last_.kind == Failing::kRateLimit && is_last && waited_ + pause <= kWaitMax &&
@@ -372,7 +348,7 @@ class ModelCall {
     co_return true;
   }
 
-  Task<bool> pause_and_retry(Candidate& candidate) {
+  [[gnu::noinline]] Task<bool> pause_and_retry(Candidate& candidate) {
     if (!candidate.health.may_try(models_.loop.now())) {
       pass_on();
       co_return true;
@@ -387,7 +363,7 @@ class ModelCall {
   }
 
   // False: the client has left meanwhile.
-  Task<bool> wait(Duration pause) {
+  [[gnu::noinline]] Task<bool> wait(Duration pause) {
     waited_ += pause;
     co_return !co_await client_.exchange().wait_for_hang_up(models_.loop.now() + pause);
   }
@@ -421,7 +397,7 @@ class ModelCall {
 
   Models& models_;
   ClientSide& client_;
-  ModelRequest request_;
+  ModelRequest& request_;
   Caller caller_;
   Routing::Line line_;
   std::size_t at_ = 0;
@@ -438,19 +414,12 @@ Task<> answer_model_call(Models& models, http::Exchange& exchange, Protocol prot
                          Caller caller) {
   ClientSide client(exchange, protocol, new_request_id());
   if (wants_cost(exchange)) client.tell_cost();
-  const BodyShare share(models, exchange.request());
-  if (!share.fits()) {
-    co_await client.refuse({.kind = Failing::kOverloaded,
-                            .message = "too many large requests at the same time; try again",
-                            .retry_after = std::chrono::seconds(1)});
-    co_return;
-  }
-  auto request = co_await read_model_request(exchange, protocol);
+  auto request = co_await read_model_request(exchange, protocol, models.bodies);
   if (!request) {
     co_await client.refuse(request.error());
     co_return;
   }
-  ModelCall call(models, client, std::move(*request), std::move(caller));
+  ModelCall call(models, client, *request, std::move(caller));
   co_await call.run();
 }
 

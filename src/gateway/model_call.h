@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "body_share.h"
 #include "client_side.h"
 #include "pons/budget/book.h"
 #include "provider.h"
@@ -26,7 +27,7 @@ struct Models {
   Routing& routing;
   budget::Book& book;
   std::map<std::string, Answerer, std::less<>> answerers;
-  std::size_t body_bytes = 0;  // of all requests that are here
+  BodyMemory bodies = {};
 };
 
 // Who calls: the key whose limits and those above it count.

@@ -1,5 +1,7 @@
 #include "model_request.h"
 
+#include <algorithm>
+
 #include "pons/base/id.h"
 
 namespace pons::gateway {
@@ -11,6 +13,9 @@ using models::Failure;
 using models::Protocol;
 
 constexpr std::size_t kBodyBytesMax = std::size_t{32} << 20;
+// As far as a client is believed that has sent nothing yet.
+constexpr std::size_t kReservedMax = std::size_t{1} << 20;
+constexpr std::size_t kPadding = 64;  // that the reader of JSON wants behind it
 
 // What goes on to a provider of the same protocol, beside the body.
 http::OwnedFields fields_for_provider(const http::RequestHead& head) {
@@ -20,18 +25,49 @@ http::OwnedFields fields_for_provider(const http::RequestHead& head) {
   return fields;
 }
 
+Failure no_room() {
+  return {.kind = Failing::kOverloaded,
+          .message = "too many large requests at the same time; try again",
+          .retry_after = std::chrono::seconds(1)};
+}
+
+Failure too_large() {
+  return {.kind = Failing::kTooLarge, .message = "the request is larger than 32 MB"};
+}
+
+// What was announced is judged before a byte of it is taken, what comes as it comes.
+Task<std::expected<std::string, Failure>> read_body(http::Exchange& exchange, BodyShare& share) {
+  const http::RequestHead& head = exchange.request();
+  std::string body;
+  if (head.framing == http::BodyFraming::kLength) {
+    if (head.content_length > kBodyBytesMax) co_return std::unexpected(too_large());
+    if (!share.has_room_for(head.content_length)) co_return std::unexpected(no_room());
+    body.reserve(std::min<std::size_t>(head.content_length, kReservedMax) + kPadding);
+  }
+  while (true) {
+    const auto piece = co_await exchange.read_body();
+    if (!piece)
+      co_return std::unexpected(
+          piece.error().code == ErrorCode::kLimit
+              ? too_large()
+              : Failure{.kind = Failing::kInvalidRequest, .message = piece.error().message});
+    if (piece->empty()) co_return body;
+    if (body.size() + piece->size() > kBodyBytesMax) co_return std::unexpected(too_large());
+    if (!share.grow_to(body.size() + piece->size())) co_return std::unexpected(no_room());
+    body += *piece;
+  }
+}
+
 }  // namespace
 
 Task<std::expected<ModelRequest, Failure>> read_model_request(http::Exchange& exchange,
-                                                              Protocol protocol) {
-  ModelRequest request{.protocol = protocol, .body = {}, .facts = {}};
-  auto body = co_await exchange.read_whole_body(kBodyBytesMax);
-  if (!body)
-    co_return std::unexpected(
-        body.error().code == ErrorCode::kLimit
-            ? Failure{.kind = Failing::kTooLarge, .message = "the request is larger than 32 MB"}
-            : Failure{.kind = Failing::kInvalidRequest, .message = body.error().message});
+                                                              Protocol protocol,
+                                                              BodyMemory& memory) {
+  ModelRequest request{.protocol = protocol, .body = {}, .share = BodyShare(memory)};
+  auto body = co_await read_body(exchange, request.share);
+  if (!body) co_return std::unexpected(std::move(body.error()));
   request.body = std::move(*body);
+  request.body_bytes = request.body.size();
   auto facts = models::read_facts(protocol, request.body);
   if (!facts)
     co_return std::unexpected(
@@ -44,6 +80,12 @@ Task<std::expected<ModelRequest, Failure>> read_model_request(http::Exchange& ex
 Result<const models::Request*> ModelRequest::whole() {
   if (!read) read = TRY(models::protocol_text(protocol).read_request(body));
   return &*read;
+}
+
+void ModelRequest::forget_body() {
+  body = std::string();
+  if (read) read->messages = {};
+  share.leave();
 }
 
 std::string new_request_id() {

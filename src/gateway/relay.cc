@@ -75,7 +75,8 @@ std::string omitted_text(const models::Omitted& omitted) {
   return text;
 }
 
-// One try, told from top to bottom.
+// One try, told from top to bottom. A coroutine that is inlined has its frame within that of its
+// caller, also while it does not run: streams are many and last long, so none is.
 class Relay {
  public:
   Relay(linux::Loop& loop, Provider& provider, std::size_t key, std::string_view model,
@@ -90,7 +91,7 @@ class Relay {
         news_(loop),
         watchers_(loop) {}
 
-  Task<Outcome> run() {
+  [[gnu::noinline]] Task<Outcome> run() {
     auto prepared = prepare();
     if (!prepared)
       co_return fail({.kind = Failing::kInvalidRequest, .message = prepared.error().message});
@@ -150,9 +151,9 @@ class Relay {
       sent.body = TRY(body_for_same_protocol());
       for (const auto& field : request_.fields) sent.fields.push_back(field);
     } else {
-      translated_ = *TRY(request_.whole());
-      names_.emplace(translated_, spoken_);
-      sent.body = TRY(models::protocol_text(spoken_).write_request(translated_, model_, omitted_));
+      models::Request translated = *TRY(request_.whole());
+      names_.emplace(translated, spoken_);
+      sent.body = TRY(models::protocol_text(spoken_).write_request(translated, model_, omitted_));
     }
     const auto has_version = [&](const auto& field) { return field.first == "anthropic-version"; };
     if (spoken_ == Protocol::kMessages && std::ranges::none_of(sent.fields, has_version))
@@ -171,13 +172,13 @@ class Relay {
     return body;
   }
 
-  Task<> watch_client() {
+  [[gnu::noinline]] Task<> watch_client() {
     gone_ = co_await client_.exchange().wait_for_hang_up(kNever);
     news_.set();
   }
 
   // Until there is news. An outcome when there is nothing to wait for any more.
-  Task<std::optional<Outcome>> wait() {
+  [[gnu::noinline]] Task<std::optional<Outcome>> wait() {
     const TimePoint until = request_.facts.stream ? std::min(deadline_, keep_alive_at_) : deadline_;
     const linux::Wait waited = co_await news_.wait(until);
     news_.reset();
@@ -201,7 +202,7 @@ class Relay {
   }
 
   // After something of the answer has reached the client, nobody else can be asked.
-  Task<Outcome> break_off(Failure failure) {
+  [[gnu::noinline]] Task<Outcome> break_off(Failure failure) {
     failure = without_keys(std::move(failure));
     co_await client_.refuse(failure);
     outcome_.ending = Ending::kBroken;
@@ -209,12 +210,12 @@ class Relay {
     co_return std::move(outcome_);
   }
 
-  Task<Outcome> fail_here(Failure failure) {
+  [[gnu::noinline]] Task<Outcome> fail_here(Failure failure) {
     if (relayed_) co_return co_await break_off(std::move(failure));
     co_return fail(std::move(failure));
   }
 
-  Task<Outcome> take_refusal() {
+  [[gnu::noinline]] Task<Outcome> take_refusal() {
     const int status = feed_->head()->status;
     if (is_same_protocol()) client_.set_fields(fields_for_client(*feed_->head()));
     const auto after = retry_after(feed_->find("retry-after"));
@@ -238,7 +239,7 @@ class Relay {
     outcome_.response_id = stream.response_id();
   }
 
-  Task<Outcome> pass_stream_on() {
+  [[gnu::noinline]] Task<Outcome> pass_stream_on() {
     const auto stream =
         is_same_protocol()
             ? pass_stream(spoken_, spoken_ == Protocol::kChat && !request_.facts.wants_usage)
@@ -269,7 +270,7 @@ class Relay {
         co_return fail({.kind = Failing::kUpstream,
                         .message = "the model provider sends everything but an answer"});
       if (!out.empty() && (stream->has_begun() || over)) {
-        relayed_ = true;
+        if (!std::exchange(relayed_, true)) request_.forget_body();
         keep_alive_at_ = loop_.now() + kKeepAlive;
         if (!co_await client_.send(out)) {
           outcome_.ending = Ending::kClientGone;
@@ -286,7 +287,7 @@ class Relay {
     co_return std::move(outcome_);
   }
 
-  Task<Outcome> pass_whole_on(bool streams) {
+  [[gnu::noinline]] Task<Outcome> pass_whole_on(bool streams) {
     std::string body;
     while (true) {
       body += feed_->take();
@@ -337,7 +338,7 @@ class Relay {
   }
 
   // The whole to a client that wants either. False: it is gone.
-  Task<bool> give_answer(models::Answer answer) {
+  [[gnu::noinline]] Task<bool> give_answer(models::Answer answer) {
     if (names_)
       for (models::Part& part : answer.parts) names_->restore(part);
     auto request = request_.whole();
@@ -364,7 +365,6 @@ class Relay {
   ClientSide& client_;
   const ProgressSink& progress_;
   Protocol spoken_ = Protocol::kMessages;
-  models::Request translated_;
   std::optional<models::ToolNames> names_;
   models::Omitted omitted_;
   Outcome outcome_;

@@ -94,7 +94,7 @@ class Play {
         asked_(*request.read),
         client_(client),
         progress_(progress),
-        answer_(said_now(scripted, asked_, model, request.body.size())) {
+        answer_(said_now(scripted, asked_, model, request.body_bytes)) {
     client_.set_fields({{"x-pons-provider", "scripted"}, {"x-pons-model", std::string(model)}});
   }
 

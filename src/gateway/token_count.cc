@@ -44,7 +44,7 @@ Task<std::optional<std::string>> ask_provider(Provider& provider, TimePoint now,
 Task<> answer_token_count(Models& models, http::Exchange& exchange, Caller caller) {
   constexpr auto kProtocol = models::Protocol::kMessages;
   ClientSide client(exchange, kProtocol, new_request_id());
-  const auto request = co_await read_model_request(exchange, kProtocol);
+  const auto request = co_await read_model_request(exchange, kProtocol, models.bodies);
   if (!request) {
     co_await client.refuse(request.error());
     co_return;

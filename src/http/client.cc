@@ -174,7 +174,7 @@ std::unique_ptr<ClientConnection> Client::take_idle() {
 
 void Client::give_back(std::unique_ptr<ClientConnection> connection) {
   if (idle_.size() >= limits_.idle_connections) return;
-  connection->mark_reused();
+  connection->be_kept();
   idle_.push_back({std::move(connection), loop_.now() + limits_.idle_connection_time});
 }
 

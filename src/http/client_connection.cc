@@ -163,38 +163,26 @@ Task<Result<void>> ClientConnection::send_end(const ClientRequest& request) {
 }
 
 Task<Result<std::size_t>> ClientConnection::fill(TimePoint deadline) {
-  if (begin_ == end_) begin_ = end_ = floor_;
-  if (begin_ > floor_) {
-    std::memmove(buffer_.data() + floor_, buffer_.data() + begin_, end_ - begin_);
-    end_ -= begin_ - floor_;
-    begin_ = floor_;
-  }
-  if (buffer_.size() < end_ + kBodyBytes) {
-    // Growing moves the head's bytes, and with them what its views point to: only while there is no
-    // head yet.
-    CHECK(floor_ == 0);
-    buffer_.resize(end_ + kBodyBytes);
-  }
-  auto got = co_await read_some(*transport_, {buffer_.data() + end_, kBodyBytes}, deadline);
-  if (got) end_ += *got;
-  co_return got;
+  return read_into(*transport_, input_, limits_.head.bytes + kBodyBytes, deadline);
 }
 
 Task<Result<void>> ClientConnection::read_head(std::string method, TimePoint deadline) {
-  // Room for the largest head and a piece of body behind it, so that the buffer never moves once a
-  // head points into it.
-  buffer_.resize(limits_.head.bytes + 3 * kBodyBytes);
-  floor_ = begin_ = end_ = 0;
+  input_.consume(input_.unread().size());
+  // The connection was quiet before the request, so that an answer raises an event of its own.
+  if (!transport_->has_buffered_input()) co_await transport_->watch().readable(deadline);
   std::size_t scanned = 0;
   int interim = 0;
   for (;;) {
-    const HeadParse parsed = parse_response_head(unread(), scanned, limits_.head, method, head_);
+    const HeadParse parsed =
+        parse_response_head(input_.unread(), scanned, limits_.head, method, head_);
     if (parsed.state == HeadParse::State::kRefused)
       co_return make_error(ErrorCode::kInvalid, "read answer", parsed.reason);
     if (parsed.state == HeadParse::State::kDone) {
-      begin_ += parsed.head_bytes;
       constexpr int kSwitchingProtocols = 101;
-      if (head_.status >= 200 || head_.status == kSwitchingProtocols) break;
+      const bool is_final = head_.status >= 200 || head_.status == kSwitchingProtocols;
+      if (is_final) kept_head_.keep(input_.unread().substr(0, parsed.head_bytes), head_);
+      input_.consume(parsed.head_bytes);
+      if (is_final) break;
       if (++interim > kInterimAnswersMax)
         co_return make_error(ErrorCode::kInvalid, "read answer", "too many interim answers");
       scanned = 0;  // the real one follows
@@ -207,7 +195,6 @@ Task<Result<void>> ClientConnection::read_head(std::string method, TimePoint dea
     answer_begun_ = true;
     deadline = loop_.now() + limits_.idle_time;
   }
-  floor_ = begin_;
   body_left_ = head_.content_length;
   body_done_ = head_.framing == BodyFraming::kNone ||
                (head_.framing == BodyFraming::kLength && body_left_ == 0);
@@ -220,20 +207,20 @@ Result<std::string_view> ClientConnection::take_ready_body() {
   std::string_view piece;
   if (body_done_) return piece;
   if (head_.framing == BodyFraming::kChunked) {
-    const ChunkedDecoder::Step step = chunks_.next(unread());
-    begin_ += step.consumed;
+    const ChunkedDecoder::Step step = chunks_.next(input_.unread());
+    input_.consume(step.consumed);
     if (step.state == ChunkedDecoder::Step::State::kRefused)
       return make_error(ErrorCode::kInvalid, "read answer's body", step.reason);
     body_done_ = step.state == ChunkedDecoder::Step::State::kEnd;
     piece = step.payload;
   } else {
-    piece = unread();
+    piece = input_.unread();
     if (head_.framing == BodyFraming::kLength) {
       piece = piece.substr(0, std::min<std::uint64_t>(body_left_, piece.size()));
       body_left_ -= piece.size();
       body_done_ = body_left_ == 0;
     }
-    begin_ += piece.size();
+    input_.consume(piece.size());
   }
   if (body_done_) broken_ = false;
   return piece;
@@ -255,6 +242,7 @@ Task<Result<std::string_view>> ClientConnection::read_body() {
                            "the server closed in the middle of it");
     body_done_ = true;  // broken_ stays: the connection is over
   }
+  input_.rest();
   co_return std::string_view();
 }
 

@@ -4,8 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "kept_head.h"
 #include "pons/http/chunked.h"
 #include "pons/http/client.h"
+#include "read_buffer.h"
 
 namespace pons::http {
 
@@ -28,17 +30,22 @@ class ClientConnection {
 
   const ResponseHead& head() const { return head_; }
   bool reusable() const {
-    return request_sent_ && body_done_ && !broken_ && head_.keep_alive && begin_ == end_;
+    return request_sent_ && body_done_ && !broken_ && head_.keep_alive && input_.is_empty();
   }
   // A kept connection that became readable has been closed by the server, or lies.
   bool is_still_quiet();
   bool answer_begun() const { return answer_begun_; }
-  void mark_reused() { reused_ = true; }
+  // From here on until its next request it holds no memory but this.
+  void be_kept() {
+    reused_ = true;
+    input_.rest();
+    kept_head_.rest();
+  }
   bool reused() const { return reused_; }
 
   // For an upgrade: the socket and what was read past the head.
   std::unique_ptr<Transport> release_transport() { return std::move(transport_); }
-  std::string take_leftover() { return std::string(unread()); }
+  std::string take_leftover() { return std::string(input_.unread()); }
 
  private:
   Task<Result<void>> send_body(const ClientRequest& request);
@@ -49,18 +56,13 @@ class ClientConnection {
   Task<> send_beside(std::string host);
   Task<> read_head_beside(std::string method);
   Task<Result<std::size_t>> fill(TimePoint deadline);
-  std::string_view unread() const {
-    return std::string_view(buffer_).substr(begin_, end_ - begin_);
-  }
 
   linux::Loop& loop_;
   std::unique_ptr<Transport> transport_;
   const ClientLimits& limits_;
-  std::string buffer_;     // the head stays at its front while the body passes behind it
-  std::size_t floor_ = 0;  // end of the head
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
+  ReadBuffer input_;
   ResponseHead head_;
+  KeptHead kept_head_;
   ChunkedDecoder chunks_;
   std::uint64_t body_left_ = 0;
   bool body_done_ = true;

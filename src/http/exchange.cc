@@ -1,5 +1,7 @@
 #include "pons/http/exchange.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +16,10 @@ Response error_response(int status, std::string_view type, std::string_view mess
 
 Task<Result<std::string>> Exchange::read_whole_body(std::size_t bytes_max) {
   std::string body;
+  // As far as a client is believed that has sent nothing yet.
+  constexpr std::size_t kReservedMax = 1024 * 1024;
+  if (request().framing == BodyFraming::kLength)
+    body.reserve(std::min<std::uint64_t>({request().content_length, bytes_max, kReservedMax}));
   for (;;) {
     CO_TRY(const std::string_view piece, co_await read_body());
     if (piece.empty()) co_return body;

@@ -35,7 +35,6 @@ Http1Connection::Http1Connection(Server& server, std::unique_ptr<Transport> tran
 
 Http1Connection::~Http1Connection() {
   if (idle_) server_.idle_.erase(idle_place_);
-  return_buffer();
   server_.room_.set();
 }
 
@@ -43,17 +42,18 @@ Http1Connection::~Http1Connection() {
 
 Task<> Http1Connection::run() {
   for (;;) {
-    if (end_ == begin_ && !co_await wait_for_request()) co_return transport_->shut_down_writing();
+    if (input_.is_empty() && !co_await wait_for_request())
+      co_return transport_->shut_down_writing();
     if (!co_await read_head()) break;
     co_await handle();
     if (reply_ == Reply::kUpgraded) co_return;
     if (reply_ == Reply::kAborted) co_return cut_off();
     if (!co_await flush()) co_return;
     if (close_after_ || server_.draining_ || !co_await skip_rest_of_body()) break;
-    drop_consumed();
     if (is_turn_over(kExchangeBytes)) co_await server_.loop_.next_round();
   }
-  co_await close_gently(*transport_, {buffer_.get(), capacity()});
+  input_.consume(input_.unread().size());
+  co_await close_gently(*transport_, input_.room(unread_max()));
 }
 
 // False when the connection is over. Idle connections keep nothing but the socket.
@@ -62,14 +62,14 @@ Task<bool> Http1Connection::wait_for_request() {
   bool may_have_input = !drained_ || transport_->has_buffered_input();
   while (!server_.draining_) {
     if (std::exchange(may_have_input, true)) {
-      take_buffer();
-      const IoOutcome outcome = transport_->try_read({buffer_.get(), capacity()});
-      end_ = outcome.bytes;
-      drained_ = outcome.bytes < capacity();
+      const IoOutcome outcome = transport_->try_read(input_.room(unread_max()));
+      input_.add(outcome.bytes);
+      drained_ = input_.has_room();
       if (outcome.state == IoOutcome::State::kDone) co_return true;
       if (outcome.state != IoOutcome::State::kWantRead) co_return false;
     }
-    return_buffer();
+    input_.rest();
+    kept_head_.rest();
     idle_place_ = server_.idle_.insert(server_.idle_.end(), this);
     idle_ = true;
     server_.room_.set();  // by eviction, if someone waits for it
@@ -94,7 +94,8 @@ Task<bool> Http1Connection::read_head() {
   scanned_ = 0;
   const TimePoint deadline = server_.loop_.now() + server_.limits_.header_time;
   for (;;) {
-    const HeadParse parsed = parse_request_head(unread(), scanned_, server_.limits_.head, head_);
+    const HeadParse parsed =
+        parse_request_head(input_.unread(), scanned_, server_.limits_.head, head_);
     if (parsed.state == HeadParse::State::kDone) {
       begin_exchange(parsed.head_bytes);
       co_return true;
@@ -114,8 +115,9 @@ Task<bool> Http1Connection::read_head() {
 }
 
 void Http1Connection::begin_exchange(std::size_t head_bytes) {
-  begin_ += head_bytes;
-  floor_ = begin_;
+  kept_head_.keep(input_.unread().substr(0, head_bytes), head_);
+  input_.consume(head_bytes);
+  input_.rest();
   reply_ = Reply::kNone;
   close_after_ = !head_.keep_alive;
   continue_wanted_ = head_.expect_continue;
@@ -150,19 +152,10 @@ Task<> Http1Connection::handle() {
 
 // At least one more byte into the buffer; 0 at the end of the stream.
 Task<Result<std::size_t>> Http1Connection::fill(TimePoint deadline) {
-  if (begin_ == end_ && floor_ < begin_) begin_ = end_ = floor_;
-  if (end_ == capacity()) {
-    std::memmove(buffer_.get() + floor_, buffer_.get() + begin_, end_ - begin_);
-    end_ -= begin_ - floor_;
-    begin_ = floor_;
-  }
-  const std::span<char> room(buffer_.get() + end_, capacity() - end_);
-  CHECK(!room.empty());
-  auto got = co_await read_some(*transport_, room, deadline);
+  auto got = co_await read_into(*transport_, input_, unread_max(), deadline);
   if (got) {
-    end_ += *got;
     // A short read means the socket is empty; the next bytes will raise an event of their own.
-    drained_ = *got < room.size();
+    drained_ = input_.has_room();
     if (is_turn_over(*got)) co_await server_.loop_.next_round();
   }
   co_return got;
@@ -173,17 +166,6 @@ bool Http1Connection::is_turn_over(std::size_t bytes) {
   if (turn_bytes_ < kTurnBytes) return false;
   turn_bytes_ = 0;
   return true;
-}
-
-void Http1Connection::drop_consumed() {
-  floor_ = 0;
-  if (begin_ == end_) {
-    begin_ = end_ = 0;
-  } else {
-    std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
-  }
 }
 
 Task<Result<std::string_view>> Http1Connection::read_body() {
@@ -208,6 +190,7 @@ Task<Result<std::string_view>> Http1Connection::read_body() {
                            "the client left in the middle of it");
     }
   }
+  input_.rest();
   co_return std::string_view();
 }
 
@@ -216,13 +199,14 @@ Task<Result<std::string_view>> Http1Connection::read_body() {
 Result<std::string_view> Http1Connection::take_body_piece() {
   std::string_view piece;
   if (head_.framing == BodyFraming::kLength) {
-    piece = unread().substr(0, std::min<std::uint64_t>(body_left_, end_ - begin_));
-    begin_ += piece.size();
+    piece = input_.unread();
+    piece = piece.substr(0, std::min<std::uint64_t>(body_left_, piece.size()));
+    input_.consume(piece.size());
     body_left_ -= piece.size();
     body_done_ = body_left_ == 0;
   } else {
-    const ChunkedDecoder::Step step = chunks_.next(unread());
-    begin_ += step.consumed;
+    const ChunkedDecoder::Step step = chunks_.next(input_.unread());
+    input_.consume(step.consumed);
     if (step.state == ChunkedDecoder::Step::State::kRefused) {
       body_broken_ = true;
       return make_error(ErrorCode::kInvalid, "read request body", step.reason);
@@ -266,9 +250,10 @@ Task<bool> Http1Connection::skip_rest_of_body() {
 }
 
 Task<bool> Http1Connection::wait_for_hang_up(TimePoint deadline) {
-  drained_ = false;  // the wait below may swallow the event of a pipelined request
-  while (!transport_->watch().hung_up())
+  while (!transport_->watch().hung_up()) {
     if (co_await transport_->watch().readable(deadline) == Wait::kTimeout) co_return false;
+    drained_ = false;  // that may have been the event of a pipelined request
+  }
   co_return true;
 }
 
@@ -367,7 +352,9 @@ Task<Result<void>> Http1Connection::start(Response head) {
   append_head(head, head.status != 204 ? head.content_length : std::nullopt);
   output_ += chunked_answer_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
   append_piece(head.body);
-  if (!co_await flush()) {
+  const bool sent = co_await flush();
+  output_ = std::string();  // what follows goes out as it is, perhaps for hours
+  if (!sent) {
     abort();
     co_return make_error(ErrorCode::kUnavailable, "start answer", "the client left");
   }
@@ -439,28 +426,7 @@ Task<Result<std::unique_ptr<WebSocket>>> Http1Connection::accept_websocket(
   if (!co_await flush())
     co_return make_error(ErrorCode::kUnavailable, "accept WebSocket", "the client left");
   co_return std::make_unique<WebSocket>(std::move(transport_), WebSocketRole::kServer, limits,
-                                        std::string(unread()));
-}
-
-// ---- buffers, lent by the server
-
-void Http1Connection::take_buffer() {
-  if (buffer_ != nullptr) return;
-  if (!server_.spare_buffers_.empty()) {
-    buffer_ = std::move(server_.spare_buffers_.back());
-    server_.spare_buffers_.pop_back();
-  } else {
-    buffer_.reset(new char[capacity()]);
-  }
-  floor_ = begin_ = end_ = 0;
-}
-
-void Http1Connection::return_buffer() {
-  constexpr std::size_t kSpareBuffersMax = 64;
-  if (buffer_ != nullptr && server_.spare_buffers_.size() < kSpareBuffersMax)
-    server_.spare_buffers_.push_back(std::move(buffer_));
-  buffer_.reset();
-  floor_ = begin_ = end_ = 0;
+                                        std::string(input_.unread()));
 }
 
 }  // namespace pons::http

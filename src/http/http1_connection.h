@@ -4,18 +4,21 @@
 #include <memory>
 #include <string>
 
+#include "kept_head.h"
 #include "pons/http/chunked.h"
 #include "pons/http/exchange.h"
 #include "pons/http/server.h"
 #include "pons/http/transport.h"
+#include "read_buffer.h"
 
 namespace pons::http {
 
 // One HTTP/1.1 connection of a Server: reads a head, lets the handler answer, and again. It is
 // itself the Exchange of the request at hand.
 //
-// Memory: an idle connection holds no buffer. An active one holds one buffer whose front keeps the
-// head (the request's views point there) and whose rest takes the body's pieces in turn.
+// Memory: bytes are in a buffer only between their arrival and their being taken; the head (the
+// request's views point there) is kept apart. A connection that waits, for its next request or
+// within one, holds no buffer.
 class Http1Connection final : public Exchange {
  public:
   Http1Connection(Server& server, std::unique_ptr<Transport> transport, Peer peer);
@@ -54,15 +57,11 @@ class Http1Connection final : public Exchange {
   Error refuse_body();  // for its size
   void read_trailers();
   void begin_exchange(std::size_t head_bytes);
-  void drop_consumed();
   void append_piece(std::string_view bytes);
   void append_head(const Response& response, std::optional<std::uint64_t> length);
   void refuse(int status, std::string_view reason);
-  std::string_view unread() const { return {buffer_.get() + begin_, end_ - begin_}; }
-  std::size_t capacity() const { return server_.limits_.head.bytes + kBodyBytes; }
+  std::size_t unread_max() const { return server_.limits_.head.bytes + kBodyBytes; }
   bool is_turn_over(std::size_t bytes);
-  void take_buffer();
-  void return_buffer();
 
   static constexpr std::size_t kBodyBytes = 16 * 1024;
 
@@ -70,13 +69,11 @@ class Http1Connection final : public Exchange {
   std::unique_ptr<Transport> transport_;
   Peer peer_;
 
-  std::unique_ptr<char[]> buffer_;
-  std::size_t floor_ = 0;  // bytes before it belong to the head at hand
-  std::size_t begin_ = 0;  // unread bytes are [begin_, end_)
-  std::size_t end_ = 0;
+  ReadBuffer input_;
   bool drained_ = false;  // the last read took all the socket had; more will raise an event
 
   RequestHead head_;
+  KeptHead kept_head_;
   std::size_t scanned_ = 0;
   ChunkedDecoder chunks_;
   std::string trailer_lines_;

@@ -181,6 +181,31 @@ TEST_F(Http2ClientTest, SilentServerIsGivenUp) {
   EXPECT_TRUE(thread_.eventually([&] { return !mute.is_usable(); }));
 }
 
+TEST_F(Http2ClientTest, ServerThatVanishedIsAskedForASignAndGivenUp) {
+  Http2Limits limits = Http2Limits::for_client();
+  limits.silence_time = limits.sign_of_life_time = 20ms;
+  connect(limits);
+  auto waiting = ask();
+  EXPECT_EQ(server_->read_frame(kPing).flags, kNoFlag);
+  EXPECT_EQ(thread_.finish(std::move(waiting)).error().code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(thread_.eventually([&] { return !client_->is_usable(); }));
+}
+
+TEST_F(Http2ClientTest, ServerThatGivesASignIsWaitedFor) {
+  Http2Limits limits = Http2Limits::for_client();
+  limits.silence_time = 20ms;
+  limits.sign_of_life_time = 1min;
+  connect(limits);
+  auto waiting = ask();
+  for (int i = 0; i < 3; ++i) {
+    const Frame ping = server_->read_frame(kPing);
+    server_->send(frame(kPing, kAck, 0, ping.payload));
+  }
+  server_->send(head({{":status", "200"}}) + frame(kData, kEndStream, 1, "late"));
+  EXPECT_EQ(*thread_.finish(std::move(waiting)), "late");
+  EXPECT_TRUE(is_usable());
+}
+
 TEST_F(Http2ClientTest, ZeroWindowIsGivenUpAfterTheStall) {
   Http2Limits limits = Http2Limits::for_client();
   limits.write_stall = 20ms;

@@ -245,6 +245,7 @@ std::shared_ptr<Http2Stream> Http2Session::open(const FieldsToSend& head, bool h
   if (id < 0) return nullptr;
   stream->opened(id);
   streams_.emplace(id, stream);
+  stream_opened_.set();
   output_wanted_.set();
   return stream;
 }

@@ -5,12 +5,13 @@
 
 #include "pons/base/check.h"
 #include "pons/base/log.h"
+#include "read_buffer.h"
 
 namespace pons::http {
 
 namespace {
 
-constexpr std::size_t kInputBytes = 16 * 1024;
+constexpr std::size_t kInputBytes = 16 * 1024;  // that are read and dropped at a time
 constexpr std::size_t kOutputBytes = 64 * 1024;
 // Frames of nghttp2's own making (acknowledgements, resets) that wait for a peer that reads
 // nothing. Past it, nothing more is read from that peer.
@@ -37,6 +38,9 @@ Http2Session::Http2Session(linux::Loop& loop, std::unique_ptr<Transport> transpo
       idle_since_(loop.now()),
       nuisances_left_(static_cast<double>(limits.nuisance_burst)),
       nuisances_counted_(loop.now()),
+      heard_(loop.now()),
+      came_(loop),
+      stream_opened_(loop),
       output_wanted_(loop),
       output_room_(loop),
       over_(loop) {
@@ -75,6 +79,7 @@ Task<> Http2Session::run() {
     linux::TaskGroup pumps(loop_);
     pumps.spawn(write_all_output());
     pumps.spawn(read_all());
+    if (side_ == Http2Side::kClient) pumps.spawn(watch_server());
     co_await over_.wait(kNever);
   }
   end();
@@ -114,12 +119,12 @@ TimePoint Http2Session::next_deadline() const {
 }
 
 Task<> Http2Session::read_all() {
-  const auto buffer = std::make_unique<char[]>(kInputBytes);
+  ReadBuffer input;
   std::size_t turn_bytes = 0;
   while (!is_ending_) {
     if (!co_await wait_for_output_room()) co_return over_.set();
     const TimePoint deadline = next_deadline();
-    const auto got = co_await read_some(*transport_, {buffer.get(), kInputBytes}, deadline);
+    const auto got = co_await read_into(*transport_, input, kInputBytes, deadline);
     if (!got && got.error().code == ErrorCode::kTimeout) {
       if (next_deadline() > loop_.now()) continue;
       end_by_us(tracker_.is_in_block() ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_NO_ERROR);
@@ -127,7 +132,8 @@ Task<> Http2Session::read_all() {
       break;
     }
     if (!got || *got == 0) co_return over_.set();
-    feed({buffer.get(), *got});
+    feed(input.unread());
+    input.consume(*got);
     if ((turn_bytes += *got) < kTurnBytes) continue;
     turn_bytes = 0;
     co_await loop_.next_round();
@@ -146,7 +152,29 @@ Task<bool> Http2Session::wait_for_output_room() {
   co_return true;
 }
 
+// A server behind a link that died without a word, or a middlebox that forgot the connection, look
+// like one that thinks.
+Task<> Http2Session::watch_server() {
+  for (;;) {
+    if (streams_.empty()) {
+      stream_opened_.reset();
+      co_await stream_opened_.wait(kNever);
+    }
+    if (const TimePoint due = heard_ + limits_.silence_time; loop_.now() < due) {
+      co_await loop_.sleep_until(due);
+      continue;
+    }
+    nghttp2_submit_ping(native_.get(), NGHTTP2_FLAG_NONE, nullptr);
+    output_wanted_.set();
+    came_.reset();
+    if (co_await came_.wait(loop_.now() + limits_.sign_of_life_time) == linux::Wait::kTimeout)
+      co_return over_.set();
+  }
+}
+
 void Http2Session::feed(std::string_view bytes) {
+  heard_ = loop_.now();
+  came_.set();
   const std::uint64_t blocks = tracker_.blocks();
   tracker_.follow(bytes);
   if (is_greeted_ && tracker_.blocks() != blocks)

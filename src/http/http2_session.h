@@ -64,6 +64,7 @@ class Http2Session {
   void greet();
   Task<> read_all();
   Task<> write_all_output();
+  Task<> watch_server();
   Task<bool> wait_for_output_room();
   void feed(std::string_view bytes);
   bool collect_output();
@@ -104,6 +105,9 @@ class Http2Session {
   TimePoint nuisances_counted_;
 
   std::string output_;
+  TimePoint heard_;  // when something last came from the peer
+  linux::Event came_;
+  linux::Event stream_opened_;
   linux::Event output_wanted_;
   linux::Event output_room_;
   linux::Event over_;

@@ -196,6 +196,10 @@ Result<bool> truth_of(std::string_view value, std::string_view key) {
 Result<std::optional<std::int64_t>> tokens_of(std::string_view value, std::string_view key) {
   if (is_null(value)) return std::optional<std::int64_t>();
   constexpr double kTokensMax = 1e9;
+  constexpr std::size_t kPlainDigitsMax = 9;
+  if (value.size() <= kPlainDigitsMax && !value.starts_with('0'))
+    if (const auto plain = parse_decimal(value))
+      return std::optional(static_cast<std::int64_t>(*plain));
   JsonDocument document;
   const auto parsed = document.parse(value);
   const auto number = parsed ? parsed->as_number() : Result<double>(Error{});

@@ -39,8 +39,12 @@ Task<Result<linux::UniqueFd>> dial(linux::Loop& loop, IpAddress address, std::ui
   linux::UniqueFd socket(::socket(address.is_v4() ? AF_INET : AF_INET6,
                                   SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) co_return os_error("dial");
-  const int on = 1;
-  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const auto set = [&](int option, int value) {
+    setsockopt(socket.get(), IPPROTO_TCP, option, &value, sizeof value);
+  };
+  set(TCP_NODELAY, 1);
+  // By itself the kernel goes on for a quarter of an hour when nobody acknowledges.
+  set(TCP_USER_TIMEOUT, 60'000);
   sockaddr_storage storage{};
   const socklen_t size = address.fill_socket(storage, port);
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), size) != 0) {

@@ -1,4 +1,5 @@
 #include "chat/chat.h"
+#include "shared_document.h"
 
 namespace pons::models {
 
@@ -25,8 +26,7 @@ class ChatText final : public ProtocolText {
   }
   std::unique_ptr<StreamWatch> stream_watch() const override { return chat::stream_watch(); }
   Usage usage_of(std::string_view body) const override {
-    JsonDocument document;
-    const auto root = document.parse(body);
+    const auto root = shared_document(body).parse(body);
     if (!root) return {};
     const auto usage = root->find("usage");
     return usage ? chat::read_usage(*usage) : Usage{};

@@ -3,6 +3,7 @@
 #include "chat/chat.h"
 #include "chat/stream_parts.h"
 #include "pons/base/text.h"
+#include "shared_document.h"
 
 namespace pons::models::chat {
 
@@ -26,7 +27,6 @@ class ChunkReader final : public AnswerReader {
   Result<void> end(const AnswerSink& sink);
   void fail(Failure failure, const AnswerSink& sink);
 
-  JsonDocument document_;
   StreamParts parts_;
   Usage usage_;
   Ending ending_;
@@ -44,7 +44,7 @@ Result<void> ChunkReader::feed(const http::ServerEvent& event, const AnswerSink&
   const std::string_view data = trim(event.data);
   if (over_ || data.empty()) return {};
   if (data == "[DONE]") return end(sink);
-  const JsonNode root = TRY(document_.parse(data));
+  const JsonNode root = TRY(shared_document(data).parse(data));
   TRY_VOID(root.expect_object());
   if (auto failure = find_failure(root)) {
     fail(std::move(*failure), sink);

@@ -1,5 +1,6 @@
 #include "chat/chat.h"
 #include "pons/base/text.h"
+#include "shared_document.h"
 
 namespace pons::models::chat {
 
@@ -12,8 +13,6 @@ class ChunkWatch final : public StreamWatch {
  private:
   void see_choice(const JsonNode& choice);
   void count(const JsonNode& node, std::string_view key);
-
-  JsonDocument document_;
 };
 
 void ChunkWatch::count(const JsonNode& node, std::string_view key) {
@@ -48,7 +47,7 @@ bool ChunkWatch::see(const http::ServerEvent& event) {
     whole_ = began_;
     return true;
   }
-  const auto root = document_.parse(data);
+  const auto root = shared_document(data).parse(data);
   if (!root || !root->is_object()) return false;
   if (auto failure = find_failure(*root)) {
     failure_ = std::move(failure);

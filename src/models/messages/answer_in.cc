@@ -1,6 +1,7 @@
 #include "messages/blocks_in.h"
 #include "messages/usage.h"
 #include "messages/wire.h"
+#include "shared_document.h"
 
 namespace pons::models::messages {
 
@@ -23,9 +24,8 @@ Result<Answer> read_answer(std::string_view body) {
 }
 
 Usage usage_of(std::string_view body) {
-  JsonDocument document;
   UsageCount count;
-  if (const auto root = document.parse(body))
+  if (const auto root = shared_document(body).parse(body))
     if (const auto usage = root->find("usage")) count.see(*usage);
   return count.usage();
 }

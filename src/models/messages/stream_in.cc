@@ -4,6 +4,7 @@
 #include "messages/errors.h"
 #include "messages/usage.h"
 #include "messages/wire.h"
+#include "shared_document.h"
 
 namespace pons::models::messages {
 
@@ -26,7 +27,7 @@ class MessagesReader final : public AnswerReader {
  public:
   Result<void> feed(const http::ServerEvent& event, const AnswerSink& sink) override {
     if (over_ || event.data.empty() || event.data == "[DONE]") return {};
-    const JsonNode root = TRY(document_.parse(event.data));
+    const JsonNode root = TRY(shared_document(event.data).parse(event.data));
     TRY_VOID(root.expect_object());
     const std::string_view type = TRY(root.string_or("type", event.event));
     if (type == "content_block_delta") return take_delta(root, sink);
@@ -168,7 +169,7 @@ class MessagesReader final : public AnswerReader {
     JsonDocument of_held;
     const auto held = of_held.parse(open_->held);
     if (!is_compaction && !held) return std::move(open_->json);
-    const auto begun = document_.parse(open_->json);
+    const auto begun = shared_document(open_->json).parse(open_->json);
     std::string whole;
     JsonWriter json(whole);
     json.begin_object();
@@ -202,7 +203,6 @@ class MessagesReader final : public AnswerReader {
     return {};
   }
 
-  JsonDocument document_;
   UsageCount count_;
   std::optional<OpenBlock> open_;
   Stop stop_ = Stop::kEnd;

@@ -3,6 +3,7 @@
 #include "messages/errors.h"
 #include "messages/usage.h"
 #include "messages/wire.h"
+#include "shared_document.h"
 
 namespace pons::models::messages {
 
@@ -11,7 +12,7 @@ namespace {
 class MessagesWatch final : public StreamWatch {
  public:
   bool see(const http::ServerEvent& event) override {
-    const auto root = document_.parse(event.data);
+    const auto root = shared_document(event.data).parse(event.data);
     if (!root || !root->is_object()) return false;
     const auto type = root->string_or("type", event.event);
     if (!type || type->empty()) return false;
@@ -44,7 +45,6 @@ class MessagesWatch final : public StreamWatch {
     usage_ = count_.usage();
   }
 
-  JsonDocument document_;
   UsageCount count_;
 };
 

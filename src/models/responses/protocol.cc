@@ -1,4 +1,5 @@
 #include "responses/responses.h"
+#include "shared_document.h"
 
 namespace pons::models {
 
@@ -27,8 +28,7 @@ class ResponsesProtocol final : public ProtocolText {
   }
   std::unique_ptr<StreamWatch> stream_watch() const override { return responses::stream_watch(); }
   Usage usage_of(std::string_view body) const override {
-    JsonDocument document;
-    const auto root = document.parse(body);
+    const auto root = shared_document(body).parse(body);
     return root ? responses::read_usage(*root) : Usage{};
   }
   Failure read_error(int status, std::string_view body) const override {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "responses/responses.h"
+#include "shared_document.h"
 
 namespace pons::models::responses {
 
@@ -33,7 +34,7 @@ class Reader final : public AnswerReader {
  public:
   Result<void> feed(const http::ServerEvent& event, const AnswerSink& sink) override {
     if (over_ || event.data.empty() || event.data == "[DONE]") return {};
-    const JsonNode root = TRY(document_.parse(event.data));
+    const JsonNode root = TRY(shared_document(event.data).parse(event.data));
     const auto type = TRY(root.string_at("type"));
     if (type == "error") {
       const auto error = root.find("error");
@@ -311,7 +312,6 @@ class Reader final : public AnswerReader {
     }
   }
 
-  JsonDocument document_;
   std::deque<Slot> slots_;
   std::size_t waiting_bytes_ = 0;
   Said said_;

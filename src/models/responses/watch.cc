@@ -1,4 +1,5 @@
 #include "responses/responses.h"
+#include "shared_document.h"
 
 namespace pons::models::responses {
 
@@ -8,7 +9,7 @@ class Watch final : public StreamWatch {
  public:
   bool see(const http::ServerEvent& event) override {
     if (event.data == "[DONE]") return true;
-    const auto root = document_.parse(event.data);
+    const auto root = shared_document(event.data).parse(event.data);
     if (!root) return false;
     const auto type = root->string_at("type");
     if (!type) return false;
@@ -38,8 +39,6 @@ class Watch final : public StreamWatch {
           error ? read_failure(*error) : Failure{.message = "the provider gave up on the answer"};
     }
   }
-
-  JsonDocument document_;
 };
 
 }  // namespace

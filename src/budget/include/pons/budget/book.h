@@ -39,6 +39,8 @@ struct CallWish {
   std::string model;       // as it is priced, and as keys name it
   std::string asked = {};  // what the client calls it: a key that allows this name allows the call
   std::string provider;
+  // It goes to the provider at once: as if sent() were called, and in the same write.
+  bool is_sent = false;
   // Instead of the table's: of what costs nobody anything. Outlives the book.
   const Price* price = nullptr;
   std::int64_t price_percent = 100;  // of it, for this call

@@ -35,6 +35,10 @@ struct Http2Limits {
   Duration write_stall = std::chrono::seconds(30);       // a peer that takes nothing
   Duration first_byte_time = std::chrono::seconds(60);  // from the request's last byte to an answer
   Duration leave_time = std::chrono::seconds(2);  // for a handler whose client has left, to end
+  // A server that owes an answer and has been silent for so long is asked for a sign of life; one
+  // that gives none has vanished, and the connection is over.
+  Duration silence_time = std::chrono::seconds(20);
+  Duration sign_of_life_time = std::chrono::seconds(10);
   // Frames that cost work and move nothing (resets, refused requests, settings, empty data): so
   // many at once, and so many each second after that.
   std::size_t nuisance_burst = 500;

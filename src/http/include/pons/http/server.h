@@ -87,7 +87,6 @@ class Server {
     TimePoint begun;
   };
   std::list<Greeting> greetings_;  // TLS handshakes under way, longest first
-  std::vector<std::unique_ptr<char[]>> spare_buffers_;
   std::string date_;
   TimePoint date_until_{};
   linux::Event room_;
