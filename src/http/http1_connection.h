@@ -28,6 +28,7 @@ class Http1Connection final : public Exchange {
   const RequestHead& request() const override { return head_; }
   const Peer& peer() const override { return peer_; }
   linux::Loop& loop() override { return server_.loop_; }
+  void set_route(std::string_view route) override { route_ = route; }
   Task<Result<std::string_view>> read_body() override;
   const OwnedFields& trailers() const override { return trailers_; }
   void respond(Response response) override;
@@ -61,6 +62,7 @@ class Http1Connection final : public Exchange {
   std::string_view unread() const { return {buffer_.get() + begin_, end_ - begin_}; }
   std::size_t capacity() const { return server_.limits_.head.bytes + kBodyBytes; }
   bool is_turn_over(std::size_t bytes);
+  void count_exchange();
   void take_buffer();
   void return_buffer();
 
@@ -93,6 +95,9 @@ class Http1Connection final : public Exchange {
 
   bool chunked_answer_ = false;
   Reply reply_ = Reply::kNone;
+  std::string_view route_;
+  int status_ = 0;        // of the answer that was begun last
+  bool streams_ = false;  // counted as one that does
   bool close_after_ = false;
   std::string output_;
   std::string output_body_;
