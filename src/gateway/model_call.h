@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client_side.h"
+#include "model_metrics.h"
 #include "pons/budget/book.h"
 #include "provider.h"
 #include "relay.h"
@@ -27,6 +28,7 @@ struct Models {
   budget::Book& book;
   std::map<std::string, Answerer, std::less<>> answerers;
   std::size_t body_bytes = 0;  // of all requests that are here
+  ModelMetrics metrics{};
 };
 
 // Who calls: the key whose limits and those above it count.
