@@ -51,7 +51,8 @@ struct TurnTrace::Noting {
 
   void operator()(const session::Created& event) const { turn.created_ = event; }
   void operator()(const session::UserMessage&) const {
-    if (turn.first_ == 0 || turn.is_over()) turn.begin(stored.seq, stored.at_ms);
+    // In a turn that was taken up again, a further message is not the first.
+    if (turn.is_idle() || turn.is_over()) turn.begin(stored.seq, stored.at_ms);
   }
   void operator()(const session::Resumed&) const { turn.resumed_ = true; }
   void operator()(const session::Forked&) const {

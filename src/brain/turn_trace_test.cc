@@ -139,13 +139,14 @@ TEST_F(TurnTraceTest, WhoReadsTheLogAgainMakesTheSameTrace) {
   add(UserMessage{});
   const Seq asked = add(ModelAsked{});
   add(Resumed{.epoch = 2});
+  add(UserMessage{.content = "hurry"});
   add(ModelAnswered{.asked = asked});
   add(TurnEnded{});
   TurnTrace after_restart("ses_1");  // has seen the last events only
   for (std::size_t i = 3; i < log_.size(); ++i) after_restart.add(log_[i]);
   EXPECT_TRUE(after_restart.is_over());
   EXPECT_TRUE(after_restart.is_missing_events());
-  EXPECT_EQ(after_restart.last(), 6);
+  EXPECT_EQ(after_restart.last(), 7);
   EXPECT_THAT(after_restart.spans(), IsEmpty());
   const auto all = spans();
   ASSERT_EQ(all.size(), 2UZ);

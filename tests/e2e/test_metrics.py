@@ -153,7 +153,7 @@ class Metrics(ModelTestCase):
         self.assertEqual(status, 404)
         made = pons.command("sandbox", "create", "work-secret-name")
         self.assertEqual(made.returncode, 0, made.stderr)
-        ran = pons.command("sandbox", "exec", "work-secret-name", "--", "true")
+        ran = self.run_pons("sandbox", "exec", "--state-dir", pons.state_dir, "work-secret-name", "--", "true")
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertEqual(pons.command("sandbox", "rm", "work-secret-name").returncode, 0)
 
