@@ -151,7 +151,7 @@ class Metrics(ModelTestCase):
             self.assertEqual(status, 200, body)
         status, _, _ = self.call(pons, key, model="made-up-secret-name", protocol="chat")
         self.assertEqual(status, 404)
-        made = pons.command("sandbox", "create", "work-secret-name")
+        made = pons.command("sandbox", "create", "--id", "work-secret-name")
         self.assertEqual(made.returncode, 0, made.stderr)
         ran = self.run_pons("sandbox", "exec", "--state-dir", pons.state_dir, "work-secret-name", "--", "true")
         self.assertEqual(ran.returncode, 0, ran.stderr)
