@@ -17,10 +17,13 @@
 #include "pons/session/agents.h"
 #include "pons/session/store_log.h"
 #include "pons/store/backup_route.h"
+#include "pons/store/measured_store.h"
 #include "pons/supervisor/role_runtime.h"
 #include "recorded_hands.h"
 #include "routes.h"
 #include "sandbox_bills.h"
+#include "session_metrics.h"
+#include "trace_sender.h"
 
 namespace pons::brain {
 
@@ -74,14 +77,29 @@ Result<int> run(roles::RoleStart start) {
   RecordedHands hands(warden_hands, memory.records, clock);
   SandboxBills bills(loop, runtime->connector_to(Role::kGateway), memory.records, clock);
   EgressBoundary boundary(loop, runtime->connector_to(Role::kEgress));
-  session::StoreLog log(*store, clock, "brain");
+  store::MeasuredStore measured(*store, clock);
+  session::StoreLog log(measured, clock, "brain");
   session::Sessions sessions(loop, clock, log, model, hands, boundary);
   Minds minds{.sessions = sessions,
               .boundary = boundary,
               .agents = TRY(agents_of(runtime->start().values))};
   runtime->add_routes(session_routes(minds));
   runtime->set_body_bytes_max(kSessionBodyBytesMax);
+  SessionMetrics metrics;
+  TraceSender traces(loop, sessions, runtime->client_to(Role::kGateway));
+  const bool traced = runtime->start().values.contains("traces");
+  sessions.observe(
+      [&](const std::string& session, const std::vector<session::StoredEvent>& events) {
+        metrics.observe(events);
+        if (traced) traces.observe(session, events);
+      });
+  runtime->metrics().add([&](telemetry::Page& page) {
+    metrics.write(page, sessions.loaded());
+    measured.write_metrics(page);
+    if (traced) traces.write_metrics(page);
+  });
   linux::TaskGroup work(loop);
+  work.spawn(traces.run());
   work.spawn(sessions.keep_going());
   work.spawn(bills.keep_going());
   return runtime->run();

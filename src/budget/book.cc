@@ -139,7 +139,18 @@ void Book::progress(std::uint64_t number, const models::Usage& usage) {
   state.held.renew(real_amounts(state.if_lost), time);
 }
 
+void Book::tell(const Settled& settled) const {
+  if (!witness_) return;
+  const Reserved& call = log_->reserved(settled.id);
+  witness_({.provider = call.provider,
+            .model = call.model,
+            .usage = settled.usage,
+            .cost_nano = settled.cost_nano,
+            .outcome = settled.outcome});
+}
+
 void Book::finish(std::uint64_t number, Settled settled) {
+  tell(settled);
   const auto found = calls_.find(number);
   const Amounts real = real_amounts(settled);
   const std::int64_t time = settled.time_ms;
@@ -179,6 +190,7 @@ void Book::sweep() {
     CHECK(found != calls_.end());
     Settled settled = found->second->if_lost;
     settled.time_ms = latest_ms_;
+    tell(settled);
     LOG_WARN("nothing was heard of a call for too long", {"call", settled.id});
     log_->settle(std::move(settled));
     calls_.erase(found);

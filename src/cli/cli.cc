@@ -80,6 +80,7 @@ int run(int argc, char** argv) {
   add_keys(app, common, exit_code);
   add_models(app, common, exit_code);
   add_usage(app, common, exit_code);
+  add_metrics(app, common, exit_code);
   add_backup(app, common, exit_code);
   add_restore(app, common, exit_code);
   add_version(app, common, exit_code);

@@ -18,6 +18,7 @@
 #include "pons/linux/run_task.h"
 #include "pons/linux/signals.h"
 #include "pons/supervisor/supervisor.h"
+#include "telemetry_settings.h"
 #include "terminal.h"
 
 namespace pons::cli {
@@ -105,7 +106,7 @@ std::optional<config::LoadedConfig> load_config(const Common& common) {
     print_error(checked.error().message);
     return std::nullopt;
   }
-  for (const auto check : {check_models, check_agents})
+  for (const auto check : {check_models, check_agents, check_telemetry})
     if (const auto checked = check(*loaded); !checked) {
       print_error(checked.error().message);
       return std::nullopt;

@@ -78,6 +78,7 @@ void add_key(CLI::App& app, Common& common, int& exit_code);
 void add_keys(CLI::App& app, Common& common, int& exit_code);
 void add_usage(CLI::App& app, Common& common, int& exit_code);
 void add_models(CLI::App& app, Common& common, int& exit_code);
+void add_metrics(CLI::App& app, Common& common, int& exit_code);
 void add_run(CLI::App& app, Common& common, int& exit_code);
 void add_sessions(CLI::App& app, Common& common, int& exit_code);
 void add_replay(CLI::App& app, Common& common, int& exit_code);

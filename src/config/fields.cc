@@ -49,6 +49,19 @@ constexpr TextRule kOptionalListenRule = {
     .example = "10.0.0.5:7601",
     .pattern = R"(^$|^(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:.]+\]):\d{1,5}$)"};
 
+constexpr TextRule kLoopbackRule = {
+    .what = "a loopback address and a port",
+    .example = "127.0.0.1:9760",
+    .pattern = R"(^$|^(127(\.\d{1,3}){3}|\[[0-9A-Fa-f:.]+\]):\d{1,5}$)"};
+
+constexpr TextRule kUrlRule = {.what = "a URL",
+                               .example = "https://otlp.example.com",
+                               .pattern = R"(^$|^https?://[^/?#@\s][^?#@\s]*$)"};
+
+constexpr TextRule kVariableRule = {.what = "the name of an environment variable",
+                                    .example = "OTEL_EXPORTER_OTLP_HEADERS",
+                                    .pattern = "^$|^[A-Za-z_][A-Za-z0-9_]{0,127}$"};
+
 const Table& log_table() {
   using S = LogConfig;
   static const Table kTable{{
@@ -201,6 +214,34 @@ const Table& gateway_table() {
   return kTable;
 }
 
+const Table& metrics_table() {
+  using S = MetricsConfig;
+  static const Table kTable{{
+      text("listen", &S::listen, kLoopbackRule, parse_optional_loopback_address,
+           "A listener for Prometheus: plain HTTP, GET /metrics and nothing else, without a key; "
+           "on loopback only.",
+           {.default_text = "none"}),
+  }};
+  return kTable;
+}
+
+const Table& telemetry_table() {
+  using S = TelemetryConfig;
+  static const Table kTable{{
+      text("otlp_endpoint", &S::otlp_endpoint, kUrlRule, parse_optional_url,
+           "Where traces of agents go, one for each turn: a collector that takes OTLP as JSON over "
+           "HTTP; /v1/traces is put behind it.",
+           {.default_text = "none"}),
+      text("otlp_headers_env", &S::otlp_headers_env, kVariableRule, parse_optional_variable,
+           "The variable, in the environment of `pons up`, that holds header fields for the "
+           "collector as NAME=VALUE,NAME=VALUE.",
+           {.default_text = "none"}),
+      text("otlp_headers_file", &S::otlp_headers_file, kFileRule, parse_file_path,
+           "A file that holds the same.", {.default_text = "none"}),
+  }};
+  return kTable;
+}
+
 const Table& credential_table() {
   using S = CredentialConfig;
   static const Table kTable{{
@@ -243,6 +284,8 @@ const Table& config_table() {
              "The program that drives an agent.", {.takes_effect = TakesEffect::kLater}),
       section("gateway", &S::gateway, gateway_table(),
               "How calls to models are taken and counted."),
+      section("metrics", &S::metrics, metrics_table(), "Figures for programs that watch."),
+      section("telemetry", &S::telemetry, telemetry_table(), "Traces of what agents do."),
       named_documents("providers", &S::providers, kEnvironmentNameRule, is_environment_name,
                       "models.md", "Who answers calls to models, by a name of your own."),
       named_documents("models", &S::models, kModelNameRule, is_model_name, "models.md",

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <string>
@@ -140,6 +141,25 @@ TEST(Config, PlainHttpStaysOnLoopbackUnlessTheWordIsThere) {
     EXPECT_FALSE(is_allowed(yaml)) << yaml;
   EXPECT_TRUE(is_allowed("{listen: 0.0.0.0:1, plain_http: anywhere}"));
   EXPECT_TRUE(is_allowed("{listen: 0.0.0.0:1, tls: {certificate: /c, key: /k}}"));
+}
+
+TEST(Config, FiguresAreShownOnLoopbackOnly) {
+  EXPECT_EQ(loaded("metrics: {listen: 127.0.0.1:9760}").config.metrics.listen, "127.0.0.1:9760");
+  EXPECT_EQ(loaded("metrics: {listen: '[::1]:0'}").config.metrics.listen, "[::1]:0");
+  for (const char* address : {"0.0.0.0:1", "10.0.0.1:1", "'[::]:1'", "128.0.0.1:1"})
+    EXPECT_FALSE(load_config_text(fmt::format("metrics: {{listen: {}}}", address), "pons.yaml"))
+        << address;
+}
+
+TEST(Config, TracesGoToAPlainUrl) {
+  EXPECT_EQ(loaded("telemetry: {otlp_endpoint: 'http://127.0.0.1:4318/x'}")
+                .config.telemetry.otlp_endpoint,
+            "http://127.0.0.1:4318/x");
+  for (const char* url : {"ftp://x", "http://", "http:///x", "https://user:pw@x.example",
+                          "https://x.example/?key=1", "https://x.example/a b"})
+    EXPECT_FALSE(
+        load_config_text(fmt::format("telemetry: {{otlp_endpoint: '{}'}}", url), "pons.yaml"))
+        << url;
 }
 
 TEST(Config, HarnessSnippetLoadsAsItStandsWithAWarning) {

@@ -171,23 +171,28 @@ std::string sections_markdown(const Table& table, const void* defaults) {
   return out;
 }
 
+bool is_comment(const Field& field) {
+  return !std::holds_alternative<SectionType>(field.type) &&
+         (!has_fixed_default(field) || field.notes.takes_effect == TakesEffect::kLater);
+}
+
 // The file that says what an empty one means. What depends on the machine or is not used yet stands
 // in a comment.
 std::string defaults_yaml(const Table& table, const void* defaults, const std::string& indent) {
   std::string out;
   for (const Field& field : table.fields) {
     if (const auto* type = std::get_if<SectionType>(&field.type)) {
-      out += fmt::format("{}{}:\n{}", indent, field.key,
-                         defaults_yaml(*type->table, type->const_member(defaults), indent + "  "));
+      // A key with nothing but comments below it would be one without a value.
+      out += fmt::format(
+          "{}{}{}:\n{}", indent, std::ranges::all_of(type->table->fields, is_comment) ? "# " : "",
+          field.key, defaults_yaml(*type->table, type->const_member(defaults), indent + "  "));
       continue;
     }
-    const bool is_comment =
-        !has_fixed_default(field) || field.notes.takes_effect == TakesEffect::kLater;
     const Json value = value_to_json(field, defaults);
     const std::string shown = !has_fixed_default(field) ? std::string(field.notes.default_text)
                               : value.is_string()       ? value.get<std::string>()
                                                         : dump_json(value);
-    out += fmt::format("{}{}{}: {}\n", indent, is_comment ? "# " : "", field.key, shown);
+    out += fmt::format("{}{}{}: {}\n", indent, is_comment(field) ? "# " : "", field.key, shown);
   }
   return out;
 }

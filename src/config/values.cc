@@ -62,6 +62,11 @@ std::optional<ListenAddress> listen_address_of(const GatewayConfig& gateway) {
   return address ? std::optional(std::move(*address)) : std::nullopt;
 }
 
+std::optional<ListenAddress> listen_address_of(const MetricsConfig& metrics) {
+  auto address = parse_listen_address(metrics.listen);
+  return address ? std::optional(std::move(*address)) : std::nullopt;
+}
+
 Result<void> check_exposure(const Config& config) {
   if (config.tls.is_set() || config.plain_http == PlainHttpRule::kAnywhere ||
       is_loopback(config.listen.address))
@@ -154,6 +159,38 @@ Parsed<std::string> parse_optional_listen_address(const std::string& text) {
   auto address = parse_listen_address(text);
   if (!address) return std::unexpected(std::move(address).error());
   return address->text();
+}
+
+Parsed<std::string> parse_optional_loopback_address(const std::string& text) {
+  if (text.empty()) return text;
+  auto address = parse_listen_address(text);
+  if (!address) return std::unexpected(std::move(address).error());
+  if (!is_loopback(address->address))
+    return std::unexpected("nobody is asked for a key there: it must be a loopback address");
+  return address->text();
+}
+
+Parsed<std::string> parse_optional_url(const std::string& text) {
+  if (text.empty()) return text;
+  const std::size_t scheme = text.starts_with("https://") ? 8 : text.starts_with("http://") ? 7 : 0;
+  if (scheme == 0) return std::unexpected("it must begin with https:// or http://");
+  const auto is_plain = [](char c) {
+    return c > ' ' && c < 0x7F && c != '?' && c != '#' && c != '@' && c != '"' && c != '\\';
+  };
+  if (text.size() == scheme || text[scheme] == '/' || !std::ranges::all_of(text, is_plain))
+    return std::unexpected(
+        "write a host, and a port and a path if need be; no user, no query, no fragment");
+  return text;
+}
+
+Parsed<std::string> parse_optional_variable(const std::string& text) {
+  const auto goes_on = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  if (text.size() > 128 || !std::ranges::all_of(text, goes_on) ||
+      (!text.empty() && text.front() >= '0' && text.front() <= '9'))
+    return std::unexpected("use letters, digits and underscores, and no digit in front");
+  return text;
 }
 
 bool is_model_name(std::string_view text) {

@@ -33,6 +33,15 @@ Parsed<std::string> parse_domain(const std::string& text);
 // An address and port as parse_listen_address takes them; empty is none.
 Parsed<std::string> parse_optional_listen_address(const std::string& text);
 
+// The same, on loopback only.
+Parsed<std::string> parse_optional_loopback_address(const std::string& text);
+
+// https:// or http://, a host, a port and a path if need be; nothing behind them. Empty is none.
+Parsed<std::string> parse_optional_url(const std::string& text);
+
+// A name for an environment variable, or empty.
+Parsed<std::string> parse_optional_variable(const std::string& text);
+
 // What clients call a model: letters, digits and -._:/ and at most 128 of them.
 bool is_model_name(std::string_view text);
 

@@ -108,6 +108,19 @@ Task<> forget_old_secrets(linux::Loop& loop, vault::Vault& vault, SentSecrets& s
   }
 }
 
+void write_metrics(telemetry::Page& page, const Boundary& boundary,
+                   const Attachments& attachments) {
+  const audit::Counts& audit = boundary.audit.counts();
+  boundary.metrics.write(page, {.sandboxes = attachments.all().size(),
+                                .connections = boundary.flows,
+                                .access_requests = boundary.access.pending(),
+                                .credentials = boundary.vault.list().size(),
+                                .credentials_damaged = boundary.vault.damaged().size(),
+                                .audit_written = audit.written,
+                                .audit_suppressed = audit.suppressed,
+                                .audit_lost = audit.lost});
+}
+
 Result<int> serve(roles::RoleStart start) {
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
   static const SystemClock kClock;
@@ -151,6 +164,8 @@ Result<int> serve(roles::RoleStart start) {
   Attachments attachments(boundary, runtime->keeper(), TRY(read_packages(runtime->start())),
                           TRY(read_map(runtime->start(), "environments")));
   TRY_VOID(attachments.adopt());
+  runtime->metrics().add(
+      [&](telemetry::Page& page) { write_metrics(page, boundary, attachments); });
   runtime->add_routes(egress_routes(boundary, attachments));
   runtime->set_body_bytes_max(kRedactedBytesMax);
   runtime->add_routes(vault::vault_routes(*vault, supervisor::refuse_unless_operator));

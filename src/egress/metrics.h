@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pons/audit/decision.h"
+#include "pons/telemetry/page.h"
 
 namespace pons::egress {
 
@@ -26,14 +27,15 @@ class Metrics {
     std::uint64_t audit_suppressed = 0;
     std::uint64_t audit_lost = 0;
   };
-  // Prometheus' text format.
-  std::string to_text(const State& state) const;
+  void write(telemetry::Page& page, const State& state) const;
 
  private:
   using Key = std::pair<audit::Verdict, std::string>;  // and code
   std::map<Key, std::uint64_t> decisions_;
   std::uint64_t spliced_tls_ = 0;
   std::uint64_t spliced_tcp_ = 0;
+  std::uint64_t bytes_in_ = 0;
+  std::uint64_t bytes_out_ = 0;
 };
 
 }  // namespace pons::egress

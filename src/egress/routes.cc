@@ -158,22 +158,6 @@ Task<Result<Json>> close_access_request(Context context, http::Exchange&, std::s
   co_return to_json(request);
 }
 
-Task<> answer_metrics(Context context, http::Exchange& exchange) {
-  if (supervisor::refuse_unless_operator(exchange)) co_return;
-  const Boundary& boundary = context.boundary;
-  const audit::Counts& audit = boundary.audit.counts();
-  exchange.respond(
-      {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-       .body = boundary.metrics.to_text({.sandboxes = context.attachments.all().size(),
-                                         .connections = boundary.flows,
-                                         .access_requests = boundary.access.pending(),
-                                         .credentials = boundary.vault.list().size(),
-                                         .credentials_damaged = boundary.vault.damaged().size(),
-                                         .audit_written = audit.written,
-                                         .audit_suppressed = audit.suppressed,
-                                         .audit_lost = audit.lost})});
-}
-
 // ---- everyone's
 
 // What a role is about to say to the outside, or to keep: does it hold a secret? Names only.
@@ -257,10 +241,6 @@ std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachme
           {"POST", "/explain", handler(Who::kOperator, explain)},
           {"GET", "/access-requests", handler(Who::kOperator, list_access_requests)},
           {"POST", "/access-requests/{id}/close", handler(Who::kOperator, close_access_request)},
-          {"GET", "/metrics",
-           [context](http::Exchange& exchange, const http::PathValues&) {
-             return answer_metrics(context, exchange);
-           }},
           {"POST", "/scan", handler(Who::kRoles, scan_for_secrets)},
           {"POST", "/redact", [context](http::Exchange& exchange, const http::PathValues&) {
              return answer_redaction(context, exchange);

@@ -97,6 +97,7 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
     return http::error_response(status, "invalid_request", reason);
   });
   runtime_.drain_at_end(server_);
+  runtime_.measure(server_, kPublic);
   runtime_.add_routes({{"PUT", "/tls", [this](http::Exchange& e, const http::PathValues&) {
                           return replace_certificate(e);
                         }}});
@@ -147,10 +148,13 @@ Task<> PublicDoor::handle(http::Exchange& exchange) {
   RecordedExchange recorded(exchange, log_);
   const http::RequestHead& request = recorded.request();
   if (data_.is_for_sandbox(request)) {
+    exchange.set_route("sandbox");
     co_await handle_for_sandbox(recorded);
   } else if (ModelDoor::is_for_model(request)) {
+    exchange.set_route("models");
     co_await models_.handle(recorded);
   } else if (SessionDoor::is_for_session(request)) {
+    exchange.set_route("sessions");
     co_await sessions_.handle(recorded);
   } else if (request.content_length > body_bytes_max_) {
     recorded.respond(
@@ -159,6 +163,7 @@ Task<> PublicDoor::handle(http::Exchange& exchange) {
              request.path().starts_with("/x/")) {
     co_await own_(recorded);
   } else {
+    exchange.set_route("e2b");
     if (const auto caller = keys_.identify(request)) recorded.set_key(caller->key);
     co_await control_.handle(recorded);
   }

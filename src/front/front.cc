@@ -1,6 +1,7 @@
 #include "pons/front/front.h"
 
 #include "door.h"
+#include "metrics_door.h"
 #include "pons/base/log.h"
 
 namespace pons::front {
@@ -14,6 +15,11 @@ int run_front(roles::RoleStart start) {
   PublicDoor door(**runtime);
   if (auto opened = door.open(); !opened) {
     LOG_ERROR("cannot open the public listener", {"error", opened.error()});
+    return 1;
+  }
+  MetricsDoor metrics(**runtime);
+  if (auto opened = metrics.open(); !opened) {
+    LOG_ERROR("cannot open the listener for metrics", {"error", opened.error()});
     return 1;
   }
   return (*runtime)->run();

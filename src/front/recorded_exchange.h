@@ -23,6 +23,7 @@ class RecordedExchange final : public http::Exchange {
   const http::RequestHead& request() const override { return exchange_.request(); }
   const http::Peer& peer() const override { return exchange_.peer(); }
   linux::Loop& loop() override { return exchange_.loop(); }
+  void set_route(std::string_view route) override { exchange_.set_route(route); }
   Task<Result<std::string_view>> read_body() override { return exchange_.read_body(); }
   const http::OwnedFields& trailers() const override { return exchange_.trailers(); }
   void respond(http::Response response) override;

@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "collector.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/http/error_status.h"
 #include "pons/linux/run_task.h"
 #include "pons/store/backup_route.h"
+#include "pons/store/measured_store.h"
 #include "pons/store/sqlite_store.h"
 #include "pons/supervisor/role_runtime.h"
 #include "routes.h"
@@ -83,6 +85,56 @@ http::Route backup_route(store::SqliteStore& store, budget::Book& book) {
           }};
 }
 
+// Names that may stand in metrics.
+void name_models(Models& models) {
+  models.routing.for_each([&](const std::string&, const Candidate& candidate) {
+    models.metrics.know_model(candidate.deployment.model);
+  });
+  for (const auto& [name, price] : models.book.prices().all()) models.metrics.know_model(name);
+}
+
+void measure(Models& models, const store::MeasuredStore& store, telemetry::Registry& metrics) {
+  models.book.set_witness([&](const budget::Charged& call) { models.metrics.count(call); });
+  metrics.add([&](telemetry::Page& page) {
+    models.metrics.write(page);
+    write_health(page, models.routing, models.loop.now());
+    store.write_metrics(page);
+  });
+}
+
+// Traces of agents on their way to a collector.
+struct Traces {
+  Traces(linux::Loop& loop, Secret fields, std::unique_ptr<Provider> to)
+      : headers(std::move(fields)),
+        collector(std::move(to)),
+        spans(loop, send_to(*collector, headers)) {}
+  Secret headers;
+  std::unique_ptr<Provider> collector;
+  SpanExport spans;
+};
+
+// Null: nobody wants them.
+Result<std::unique_ptr<Traces>> open_traces(supervisor::RoleRuntime& runtime,
+                                            names::Resolver& resolver) {
+  const auto endpoint = runtime.start().values.find("otlp_endpoint");
+  if (endpoint == runtime.start().values.end()) return nullptr;
+  Secret headers;
+  if (runtime.start().descriptors.contains("otlp_headers")) {
+    const linux::UniqueFd file = runtime.take_descriptor("otlp_headers");
+    headers = Secret(TRY(linux::read_all(file.get(), kKeysBytesMax)));
+  }
+  return std::make_unique<Traces>(runtime.loop(), std::move(headers),
+                                  TRY(make_collector(runtime.loop(), endpoint->second, resolver)));
+}
+
+void serve_traces(supervisor::RoleRuntime& runtime, SpanExport& spans, const Routing& routing,
+                  linux::TaskGroup& work) {
+  runtime.add_routes(span_routes(spans, routing));
+  runtime.metrics().add([&](telemetry::Page& page) { spans.write_metrics(page); });
+  runtime.at_end([&](TimePoint deadline) { return spans.flush(deadline); });
+  work.spawn(spans.run());
+}
+
 Result<int> run(roles::RoleStart start) {
   const std::string shown = store_path(start.confinement.state_dir);
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
@@ -90,9 +142,10 @@ Result<int> run(roles::RoleStart start) {
   linux::Loop& loop = runtime->loop();
   const SystemClock clock;
   const auto store = TRY(store::SqliteStore::open(loop, {.path = kStoreFile, .shown = shown}));
+  store::MeasuredStore measured(*store, clock);
   budget::Prices prices = TRY(read_prices(runtime->start()));
   const auto book =
-      TRY(linux::run_to_end(loop, budget::Book::open(loop, *store, clock, std::move(prices),
+      TRY(linux::run_to_end(loop, budget::Book::open(loop, measured, clock, std::move(prices),
                                                      {.directory = kJournalFolder})));
   ProviderKeys keys = TRY(read_provider_keys(*runtime));
   names::Resolver resolver(loop, names::read_resolver_settings());
@@ -100,6 +153,11 @@ Result<int> run(roles::RoleStart start) {
   Models models{.loop = loop, .routing = routing, .book = *book, .answerers = {}};
   for (const auto& [name, settings] : routing.settings().providers)
     models.answerers[name] = TRY(make_answerer(loop, settings, std::move(keys[name]), resolver));
+  name_models(models);
+  measure(models, measured, runtime->metrics());
+  const auto traces = TRY(open_traces(*runtime, resolver));
+  linux::TaskGroup work(loop);
+  if (traces) serve_traces(*runtime, traces->spans, routing, work);
   runtime->set_body_bytes_max(kBodyBytesMax);
   runtime->add_routes(model_routes(models));
   runtime->add_routes(operator_routes(models));
@@ -107,6 +165,7 @@ Result<int> run(roles::RoleStart start) {
   runtime->add_routes({backup_route(*store, *book)});
   http::Server trusted(loop, {.body_bytes = kBodyBytesMax, .connections = 4'096},
                        http::route(model_routes(models)));
+  runtime->measure(trusted, "trusted");
   TRY_VOID(open_listener(*runtime, trusted));
   return runtime->run();
 }

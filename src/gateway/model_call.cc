@@ -137,6 +137,7 @@ class ModelCall {
                                              .estimate = estimate_for(candidate)},
                                             &refused);
     if (!reserved) {
+      models_.metrics.count_refusal(reserved.error().code);
       co_await client_.refuse(failure_of_refusal(reserved.error(), refused, wall_ms()));
       co_return false;
     }
@@ -223,9 +224,12 @@ class ModelCall {
     ++tries_;
     ++tries_in_all_;
     // The journal need not hear of every piece of a stream.
-    const ProgressSink progress = [&, told = TimePoint{}](const models::Usage& usage,
-                                                          std::size_t bytes) mutable {
+    const TimePoint begun = models_.loop.now();
+    const ProgressSink progress = [&, begun, heard = false, told = TimePoint{}](
+                                      const models::Usage& usage, std::size_t bytes) mutable {
       candidate.health.succeed();  // it answers; others need not wait for the end
+      if (!std::exchange(heard, true))
+        models_.metrics.count_first_byte(candidate.deployment, models_.loop.now() - begun);
       if (models_.loop.now() - told < kTellEvery) return;
       told = models_.loop.now();
       reserved.progress(charged(usage, bytes));
@@ -365,11 +369,13 @@ class ModelCall {
   // False: the client has left meanwhile.
   [[gnu::noinline]] Task<bool> wait(Duration pause) {
     waited_ += pause;
+    models_.metrics.retries.add();
     co_return !co_await client_.exchange().wait_for_hang_up(models_.loop.now() + pause);
   }
 
   void pass_on() {
     ++at_;
+    if (at_ < line_.size()) models_.metrics.fallbacks.add();
     tries_ = 0;
   }
 

@@ -7,6 +7,7 @@
 
 #include "body_share.h"
 #include "client_side.h"
+#include "model_metrics.h"
 #include "pons/budget/book.h"
 #include "provider.h"
 #include "relay.h"
@@ -28,6 +29,7 @@ struct Models {
   budget::Book& book;
   std::map<std::string, Answerer, std::less<>> answerers;
   BodyMemory bodies = {};
+  ModelMetrics metrics{};
 };
 
 // Who calls: the key whose limits and those above it count.

@@ -153,6 +153,28 @@ Duration pause_before_retry(unsigned tries, std::uint64_t random) {
       longest / 2 + static_cast<std::int64_t>(random % static_cast<std::uint64_t>(longest / 2)));
 }
 
+void Routing::for_each(
+    const std::function<void(const std::string&, const Candidate&)>& visit) const {
+  for (const auto& [name, line] : lines_)
+    for (const auto& candidate : line) visit(name, *candidate);
+}
+
+std::string provider_of(const ModelSettings& settings, std::string_view asked,
+                        std::string_view answered) {
+  if (const auto route = settings.routes.find(asked); route != settings.routes.end()) {
+    const auto& all = route->second.deployments;
+    const auto found = std::ranges::find(all, answered, &Deployment::model);
+    return found == all.end() ? all.front().provider : found->provider;
+  }
+  if (const auto provider = settings.providers.find(asked.substr(0, asked.find('/')));
+      provider != settings.providers.end())
+    return provider->first;
+  for (const auto& [name, provider] : settings.providers)
+    for (const std::string& pattern : provider.serves)
+      if (matches(pattern, asked)) return name;
+  return {};
+}
+
 bool matches(std::string_view pattern, std::string_view model) {
   if (!pattern.ends_with('*')) return pattern == model;
   return model.starts_with(pattern.substr(0, pattern.size() - 1));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -63,6 +64,8 @@ class Routing {
   std::shared_ptr<Candidate> maker_of(std::string_view project, std::string_view response_id) const;
 
   std::vector<std::string> model_names() const;
+  // Those that the configuration names, with the name of their route.
+  void for_each(const std::function<void(const std::string&, const Candidate&)>& visit) const;
 
  private:
   std::shared_ptr<Candidate> candidate_of(std::string_view provider, std::string_view model);
@@ -74,6 +77,11 @@ class Routing {
   std::map<std::string, std::shared_ptr<Candidate>, std::less<>> makers_;  // by project and id
   std::list<std::string> remembered_;                                      // oldest first
 };
+
+// Which provider a call most likely went to, by what was asked for and what answered; empty when
+// the settings do not say.
+std::string provider_of(const ModelSettings& settings, std::string_view asked,
+                        std::string_view answered);
 
 // What comes after a failed try.
 enum class NextStep : std::uint8_t {

@@ -31,10 +31,13 @@ constexpr Duration kSkipTime = std::chrono::seconds(2);  // in all, however the 
 }  // namespace
 
 Http1Connection::Http1Connection(Server& server, std::unique_ptr<Transport> transport, Peer peer)
-    : server_(server), transport_(std::move(transport)), peer_(std::move(peer)) {}
+    : server_(server), transport_(std::move(transport)), peer_(std::move(peer)) {
+  ++server_.counts_.connections;
+}
 
 Http1Connection::~Http1Connection() {
   if (idle_) server_.idle_.erase(idle_place_);
+  if (streams_) --server_.counts_.streams;
   server_.room_.set();
 }
 
@@ -46,6 +49,7 @@ Task<> Http1Connection::run() {
       co_return transport_->shut_down_writing();
     if (!co_await read_head()) break;
     co_await handle();
+    count_exchange();
     if (reply_ == Reply::kUpgraded) co_return;
     if (reply_ == Reply::kAborted) co_return cut_off();
     if (!co_await flush()) co_return;
@@ -56,6 +60,11 @@ Task<> Http1Connection::run() {
   co_await close_gently(*transport_, input_.room(unread_max()));
 }
 
+void Http1Connection::count_exchange() {
+  server_.counts_.count_request(route_, status_);
+  if (std::exchange(streams_, false)) --server_.counts_.streams;
+}
+
 // False when the connection is over. Idle connections keep nothing but the socket.
 Task<bool> Http1Connection::wait_for_request() {
   const TimePoint deadline = server_.loop_.now() + server_.limits_.idle_time;
@@ -64,6 +73,7 @@ Task<bool> Http1Connection::wait_for_request() {
     if (std::exchange(may_have_input, true)) {
       const IoOutcome outcome = transport_->try_read(input_.room(unread_max()));
       input_.add(outcome.bytes);
+      server_.counts_.received_bytes += outcome.bytes;
       drained_ = input_.has_room();
       if (outcome.state == IoOutcome::State::kDone) co_return true;
       if (outcome.state != IoOutcome::State::kWantRead) co_return false;
@@ -119,6 +129,7 @@ void Http1Connection::begin_exchange(std::size_t head_bytes) {
   input_.consume(head_bytes);
   input_.rest();
   reply_ = Reply::kNone;
+  route_ = {};
   close_after_ = !head_.keep_alive;
   continue_wanted_ = head_.expect_continue;
   body_broken_ = false;
@@ -154,6 +165,7 @@ Task<> Http1Connection::handle() {
 Task<Result<std::size_t>> Http1Connection::fill(TimePoint deadline) {
   auto got = co_await read_into(*transport_, input_, unread_max(), deadline);
   if (got) {
+    server_.counts_.received_bytes += *got;
     // A short read means the socket is empty; the next bytes will raise an event of their own.
     drained_ = input_.has_room();
     if (is_turn_over(*got)) co_await server_.loop_.next_round();
@@ -268,6 +280,7 @@ void Http1Connection::append_head(const Response& response, std::optional<std::u
     return std::string_view(number,
                             std::to_chars(number, number + sizeof number, value).ptr - number);
   };
+  status_ = response.status;
   output_ += "HTTP/1.1 ";
   output_ += digits(static_cast<std::size_t>(response.status));
   output_ += ' ';
@@ -311,6 +324,7 @@ void Http1Connection::refuse(int status, std::string_view reason) {
   reply_ = Reply::kNone;  // the last exchange's answer is out
   respond(server_.refuser_ ? server_.refuser_(status, reason)
                            : error_response(status, "invalid_request", reason));
+  server_.counts_.count_request("refused", status);
 }
 
 // Not by way of `output_`: an answer may begin while this waits for a client that does not read.
@@ -327,6 +341,7 @@ Task<bool> Http1Connection::send_continue() {
 Task<bool> Http1Connection::flush() {
   if (sending_continue_) co_return false;
   iovec spans[] = {to_iovec(output_), to_iovec(output_body_)};
+  server_.counts_.sent_bytes += output_.size() + output_body_.size();
   const auto written = co_await write_all(*transport_, spans, server_.limits_.write_stall);
   output_.clear();
   output_body_.clear();
@@ -345,6 +360,8 @@ void Http1Connection::append_piece(std::string_view bytes) {
 Task<Result<void>> Http1Connection::start(Response head) {
   CHECK(reply_ == Reply::kNone);
   reply_ = Reply::kStreaming;
+  ++server_.counts_.streams;
+  streams_ = true;
   const bool has_body = head.status != 204 && head.status != 304;
   chunked_answer_ = has_body && !head.content_length && head_.minor_version != 0;
   // HTTP/1.0 knows no chunks: the end of the connection is the end of the answer.
@@ -369,6 +386,7 @@ Task<Result<void>> Http1Connection::write(std::string_view bytes) {
     char prefix[20];
     iovec spans[] = {to_iovec({prefix, chunk_prefix(prefix, bytes.size())}), to_iovec(bytes),
                      to_iovec(kChunkSuffix)};
+    server_.counts_.sent_bytes += bytes.size();
     const std::span<iovec> framed =
         chunked_answer_ ? std::span(spans) : std::span(spans).subspan(1, 1);
     written = co_await write_all(*transport_, framed, server_.limits_.write_stall);
@@ -423,6 +441,7 @@ Task<Result<std::unique_ptr<WebSocket>>> Http1Connection::accept_websocket(
   if (!subprotocol.empty()) append_field(output_, "Sec-WebSocket-Protocol", subprotocol);
   output_ += "\r\n";
   reply_ = Reply::kUpgraded;
+  status_ = 101;
   if (!co_await flush())
     co_return make_error(ErrorCode::kUnavailable, "accept WebSocket", "the client left");
   co_return std::make_unique<WebSocket>(std::move(transport_), WebSocketRole::kServer, limits,

@@ -31,6 +31,7 @@ class Http1Connection final : public Exchange {
   const RequestHead& request() const override { return head_; }
   const Peer& peer() const override { return peer_; }
   linux::Loop& loop() override { return server_.loop_; }
+  void set_route(std::string_view route) override { route_ = route; }
   Task<Result<std::string_view>> read_body() override;
   const OwnedFields& trailers() const override { return trailers_; }
   void respond(Response response) override;
@@ -62,6 +63,7 @@ class Http1Connection final : public Exchange {
   void refuse(int status, std::string_view reason);
   std::size_t unread_max() const { return server_.limits_.head.bytes + kBodyBytes; }
   bool is_turn_over(std::size_t bytes);
+  void count_exchange();
 
   static constexpr std::size_t kBodyBytes = 16 * 1024;
 
@@ -90,6 +92,9 @@ class Http1Connection final : public Exchange {
 
   bool chunked_answer_ = false;
   Reply reply_ = Reply::kNone;
+  std::string_view route_;
+  int status_ = 0;        // of the answer that was begun last
+  bool streams_ = false;  // counted as one that does
   bool close_after_ = false;
   std::string output_;
   std::string output_body_;

@@ -35,6 +35,7 @@ Task<> dispatch(std::shared_ptr<const std::vector<Route>> routes, Exchange& exch
   for (const Route& candidate : *routes) {
     if (!matches(candidate.pattern, exchange.request().path(), values)) continue;
     if (accepts(candidate.method, exchange.request().method)) {
+      exchange.set_route(candidate.pattern);
       co_await candidate.handler(exchange, values);
       co_return;
     }

@@ -27,6 +27,18 @@ TEST(Process, KnowsItsMemoryAndName) {
   EXPECT_EQ(process_name(getpid()), "linux_test");
 }
 
+TEST(Process, KnowsWhatItHasUsed) {
+  const auto before = read_process_figures(getpid());
+  ASSERT_TRUE(before) << before.error().describe();
+  EXPECT_GT(before->resident_bytes, 1U << 20);
+  EXPECT_GE(before->threads, 1U);
+  EXPECT_GE(before->age.count(), 0);
+  EXPECT_LT(before->age, std::chrono::hours(24));
+  while (read_process_figures(getpid())->cpu <= before->cpu) {
+  }
+  EXPECT_EQ(read_process_figures(0).error().code, ErrorCode::kNotFound);
+}
+
 TEST(Process, AStrangeNumberIsAnError) {
   EXPECT_EQ(resident_bytes(0).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(proportional_bytes(0).error().code, ErrorCode::kNotFound);

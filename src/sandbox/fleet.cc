@@ -160,6 +160,7 @@ Task<Result<SandboxInfo>> Fleet::create(CreateRequest request, std::optional<Lay
 
 Task<> Fleet::bring_up(BringUp work) {
   Sandbox& sandbox = *work.sandbox;
+  const TimePoint begun = loop_.now();
   Result<void> done;
   {
     const Pool::ClaimInProgress claiming(pool_);
@@ -177,6 +178,10 @@ Task<> Fleet::bring_up(BringUp work) {
       if (done) done = claim(work);
     }
   }
+  if (done)
+    (sandbox.record.warm ? counts_.warm : counts_.cold).observe(loop_.now() - begun);
+  else
+    counts_.failed.add();
   if (!done) {
     sandbox.failure = done.error();
     take_down(sandbox);
@@ -339,6 +344,16 @@ std::vector<std::shared_ptr<Sandbox>> Fleet::all() const {
   return sandboxes;
 }
 
+FleetFigures Fleet::figures() const {
+  FleetFigures figures{.warm = pool_.ready()};
+  for (const auto& [id, sandbox] : sandboxes_) {
+    const SandboxRecord& record = sandbox->record;
+    ++(record.paused ? figures.paused : record.auto_frozen ? figures.frozen : figures.running);
+    figures.jobs += sandbox->running.size();
+  }
+  return figures;
+}
+
 Known Fleet::known() const {
   Known known{.keys = {spawning_.in_hand().begin(), spawning_.in_hand().end()}};
   std::set<std::uint64_t> writers(known.keys);
@@ -389,14 +404,16 @@ Task<Result<void>> Fleet::destroy(std::string id) {
   if (found == sandboxes_.end()) co_return {};
   const std::shared_ptr<Sandbox> sandbox = found->second;
   sandbox->end_reason = "it was destroyed";
+  counts_.ends.at({"destroyed"}).add();
   remove(sandbox);
   // One that is still being built is taken down by whoever builds it.
   if (sandbox->ready.is_set()) co_await spawning_.destroy(sandbox->record.key);
   co_return {};
 }
 
-void Fleet::end(std::shared_ptr<Sandbox> sandbox, std::string reason) {
+void Fleet::end(std::shared_ptr<Sandbox> sandbox, std::string_view counted_as, std::string reason) {
   if (sandbox->gone.is_set()) return;
+  counts_.ends.at({counted_as}).add();
   LOG_WARN("a sandbox ended", {"sandbox", sandbox->record.id}, {"why", reason});
   sandbox->end_reason = std::move(reason);
   SandboxInfo info = info_of(*sandbox);

@@ -11,6 +11,7 @@
 #include "cell_client.h"
 #include "lock.h"
 #include "notes.h"
+#include "pons/sandbox/fleet_counts.h"
 #include "pons/sandbox/namespaces.h"
 #include "pool.h"
 #include "spawning.h"
@@ -108,12 +109,15 @@ class Fleet {
                                        TimePoint deadline);
   // The cell said something impossible. The error to return.
   Error condemn(const std::shared_ptr<Sandbox>& sandbox);
-  void end(std::shared_ptr<Sandbox> sandbox, std::string reason);
+  // `counted_as`: static text, one of few.
+  void end(std::shared_ptr<Sandbox> sandbox, std::string_view counted_as, std::string reason);
   void save(Sandbox& sandbox);
   void take_down(Sandbox& sandbox);
   Task<Result<std::vector<cell::JobState>>> list_cell_jobs(std::shared_ptr<Sandbox> sandbox);
 
   Known known() const;
+  FleetCounts& counts() { return counts_; }
+  FleetFigures figures() const;
 
   bool uses_layer(const spawner::OwnLayer& layer, const Sandbox& except) const;
   bool uses_template(std::string_view name) const;
@@ -161,6 +165,7 @@ class Fleet {
 
   linux::Loop& loop_;
   NamespacesSettings settings_;
+  FleetCounts counts_;
   Spawning spawning_;
   Notes notes_;
   Pool pool_;

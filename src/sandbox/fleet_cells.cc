@@ -57,13 +57,13 @@ Task<Result<CellClient::Answer>> Fleet::ask(std::shared_ptr<Sandbox> sandbox, st
       if (error.code != ErrorCode::kNotFound && error.os_error != ECONNREFUSED &&
           error.os_error != ENOENT)
         co_return error;
-      end(sandbox, "its first process ended: " + error.describe());
+      end(sandbox, "died", "its first process ended: " + error.describe());
       co_return ended_error(*sandbox);
     }
     auto answer = co_await (*cell)->call(request, deadline);
     if (answer && answer->status == cell::Status::kNotClaimed) {
       // A warden that was killed had answered its caller and not yet told the cell.
-      end(sandbox, "it was lost on its way to you; create another");
+      end(sandbox, "lost", "it was lost on its way to you; create another");
       co_return ended_error(*sandbox);
     }
     if (answer) co_return std::move(answer);
@@ -74,19 +74,20 @@ Task<Result<CellClient::Answer>> Fleet::ask(std::shared_ptr<Sandbox> sandbox, st
       if (co_await (*cell)->ping(loop_.now() + kPingTime)) co_return answer.error();
       if (sandbox->record.paused || sandbox->record.auto_frozen) co_return answer.error();
       if ((*cell)->health() == CellClient::Health::kGood) {
-        end(sandbox, "its first process does not answer");
+        end(sandbox, "silent", "its first process does not answer");
         co_return ended_error(*sandbox);
       }
     }
     if (answer.error().code == ErrorCode::kLimit || attempt >= 2) {
-      if (answer.error().code != ErrorCode::kLimit) end(sandbox, "its first process hangs up");
+      if (answer.error().code != ErrorCode::kLimit)
+        end(sandbox, "died", "its first process hangs up");
       co_return answer.error();
     }
   }
 }
 
 Error Fleet::condemn(const std::shared_ptr<Sandbox>& sandbox) {
-  end(sandbox, "its first process does not speak as it should");
+  end(sandbox, "garbage", "its first process does not speak as it should");
   return ended_error(*sandbox);
 }
 

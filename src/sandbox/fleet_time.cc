@@ -76,7 +76,7 @@ Task<Result<void>> Fleet::pause(std::shared_ptr<Sandbox> sandbox) {
 
 Task<> Fleet::end_lifetime(std::shared_ptr<Sandbox> sandbox) {
   if (!sandbox->record.limits.pause_at_end) {
-    end(sandbox, "its lifetime is over");
+    end(sandbox, "lifetime", "its lifetime is over");
     co_return;
   }
   if (const auto paused = co_await pause(sandbox); !paused)
@@ -96,7 +96,7 @@ Task<> Fleet::look_after(std::shared_ptr<Sandbox> sandbox) {
     co_return;
   }
   if (loop_.now() >= after(sandbox->used, limits.idle_max)) {
-    end(sandbox, "it was idle for too long");
+    end(sandbox, "idle", "it was idle for too long");
   } else if (loop_.now() >= after(sandbox->used, limits.freeze_after)) {
     co_await freeze_idle(sandbox);
   }

@@ -72,6 +72,10 @@ Task<Result<Known>> NamespacesProvider::known() {
   co_return fleet_->known();
 }
 
+void NamespacesProvider::write_metrics(telemetry::Page& page) const {
+  sandbox::write_metrics(page, fleet_->counts(), fleet_->figures());
+}
+
 // ---- templates
 
 Task<Result<std::vector<TemplateInfo>>> NamespacesProvider::list_templates() {

@@ -136,6 +136,7 @@ Task<Result<std::unique_ptr<JobStream>>> NamespacesProvider::execute(std::string
     co_return answer ? cell_error(*answer, job.id) : answer.error();
   }
   sandbox->running.insert(job.id);
+  fleet_->counts().jobs.add();
   auto stream = std::make_unique<CellJobStream>(*fleet_, sandbox, job.id, JobOffsets{});
   if (!stream->accept(answer->payload, kReadBytesMax)) co_return fleet_->condemn(sandbox);
   if (job.announce_start) stream->announce_start();

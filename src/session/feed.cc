@@ -86,6 +86,7 @@ std::unique_ptr<Follower> Sessions::follow(std::string session, From from) {
 }
 
 void Sessions::on_events(const std::string& session, const std::vector<StoredEvent>& events) {
+  if (observer_) observer_(session, events);
   const auto found = feeds_.find(session);
   if (found == feeds_.end()) return;
   Feed& feed = *found->second;

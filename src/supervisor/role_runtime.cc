@@ -77,6 +77,13 @@ RoleRuntime::RoleRuntime(roles::RoleStart start, std::vector<roles::ConfinementS
        [this](http::Exchange& e, const http::PathValues&) { return answer_identity(e); }},
       {"POST", "/selftest",
        [this](http::Exchange& e, const http::PathValues&) { return answer_self_test(e); }},
+      {"GET", "/metrics",
+       [this](http::Exchange& e, const http::PathValues&) { return answer_metrics(e); }},
+  });
+  metrics_.add([](telemetry::Page& page) {
+    page.begin("pons_build_info", telemetry::Page::Type::kGauge,
+               "The version that runs; always 1.");
+    page.add({{"version", version()}}, 1);
   });
 }
 
@@ -102,6 +109,12 @@ http::Client& RoleRuntime::client_to(roles::Role role) {
   return *client;
 }
 
+void RoleRuntime::measure(const http::Server& server, std::string_view listener) {
+  metrics_.add([&server, listener](telemetry::Page& page) {
+    http::write_counts(page, listener, server.counts(), server.connection_count());
+  });
+}
+
 void RoleRuntime::add_routes(std::vector<http::Route> routes) {
   std::ranges::move(routes, std::back_inserter(routes_));
 }
@@ -110,6 +123,7 @@ Result<void> RoleRuntime::open_control() {
   control_ = std::make_unique<http::Server>(*loop_, control_limits(body_bytes_max_),
                                             http::route(std::move(routes_)));
   drain_at_end(*control_);
+  measure(*control_, "control");
   TRY_VOID(control_->listen(start_.take("control"), std::string(kOperator)));
   for (const auto& [caller, channel] : from_roles_) {
     const std::string role = caller;
@@ -179,6 +193,13 @@ Task<> RoleRuntime::answer_self_test(http::Exchange& exchange) {
       roles::run_self_test(roles::profile_of(start_.role),
                            {start_.confinement.state_dir, start_.confinement.supervisor});
   exchange.respond({.body = dump_json(self_test_json(start_.role, results)) + "\n"});
+}
+
+// Numbers without names: the front may have them, for its listener for programs that watch. Others
+// carry requests of sandboxes, to whom they are no business.
+Task<> RoleRuntime::answer_metrics(http::Exchange& exchange) {
+  if (exchange.peer().role != "front" && refuse_unless_operator(exchange)) co_return;
+  exchange.respond({.content_type = std::string(telemetry::kPageType), .body = metrics_.text()});
 }
 
 }  // namespace pons::supervisor

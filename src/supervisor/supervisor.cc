@@ -30,6 +30,8 @@
 #include "pons/linux/signals.h"
 #include "pons/linux/tcp.h"
 #include "pons/linux/unix_socket.h"
+#include "pons/telemetry/page.h"
+#include "process_page.h"
 #include "role_process.h"
 #include "sealed_memory.h"
 #include "state_dir.h"
@@ -73,7 +75,9 @@ class Supervisor {
   void remove_control_sockets();
   void print_banner();
   bool all_ready() const;
+  std::string figures() const;
   Task<> answer_status(http::Exchange& exchange);
+  Task<> answer_metrics(http::Exchange& exchange);
   Task<> answer_down(http::Exchange& exchange);
   Task<> answer_reload(http::Exchange& exchange);
   Task<> reload_quietly();
@@ -87,7 +91,8 @@ class Supervisor {
   TimePoint started_ = TimePoint(std::chrono::steady_clock::now());
   linux::UniqueFd executable_;
   linux::UniqueFd public_listener_;
-  linux::UniqueFd model_listener_;  // the gateway's, for trusted networks; none unless configured
+  linux::UniqueFd model_listener_;    // the gateway's, for trusted networks; none unless configured
+  linux::UniqueFd metrics_listener_;  // the front's, for programs that watch; likewise
   config::ListenAddress listening_on_;
   std::map<Role, linux::UniqueFd> control_listeners_;
   std::vector<Channel> channels_;
@@ -196,6 +201,9 @@ Result<void> Supervisor::open_sockets() {
   if (const auto address = config::listen_address_of(config_.gateway))
     model_listener_ =
         TRY(former.outlive([&] { return linux::listen_tcp(address->address, address->port); }));
+  if (const auto address = config::listen_address_of(config_.metrics))
+    metrics_listener_ =
+        TRY(former.outlive([&] { return linux::listen_tcp(address->address, address->port); }));
   for (const roles::Profile& profile : roles::profiles()) {
     if (profile.role != Role::kSpawner)
       control_listeners_[profile.role] = TRY(listen_for_operator(profile.name));
@@ -214,6 +222,7 @@ Result<void> Supervisor::open_control(linux::UniqueFd listener) {
   control_ = std::make_unique<http::Server>(
       *loop_, http::ServerLimits{.body_bytes = 4096, .connections = 64},
       http::route({{"GET", "/status", bind(&Supervisor::answer_status)},
+                   {"GET", "/metrics", bind(&Supervisor::answer_metrics)},
                    {"POST", "/reload", bind(&Supervisor::answer_reload)},
                    {"POST", "/down", bind(&Supervisor::answer_down)}}));
   return control_->listen(std::move(listener), "operator");
@@ -245,6 +254,8 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
   if (role == Role::kFront) {
     start.descriptors.emplace("public", TRY(linux::duplicate(public_listener_.get())));
     if (certificate_) start.descriptors.emplace("tls", TRY(certificate_->for_front()));
+    if (metrics_listener_)
+      start.descriptors.emplace("metrics", TRY(linux::duplicate(metrics_listener_.get())));
     start.values = {{"admin_token_sha256", sha256_hex(token_.reveal())},
                     {"domain", config_.domain},
                     {"log_requests", log_requests(config_.log.requests)},
@@ -261,6 +272,9 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
     start.values = for_roles_.gateway;
     start.descriptors.emplace("model_keys",
                               TRY(seal_in_memory("pons-model-keys", for_roles_.model_keys)));
+    if (!for_roles_.otlp_headers.empty())
+      start.descriptors.emplace("otlp_headers",
+                                TRY(seal_in_memory("pons-otlp-headers", for_roles_.otlp_headers)));
     if (model_listener_)
       start.descriptors.emplace("models", TRY(linux::duplicate(model_listener_.get())));
   }
@@ -303,6 +317,9 @@ Task<> Supervisor::live() {
   work.spawn(announce_when_ready());
   work.spawn(start_roles(work));
   if (certificate_) work.spawn(certificate_->follow());
+  if (metrics_listener_)
+    work.spawn(keep_telling_front(*loop_, control_socket_path(state_dir_.path(), "front"),
+                                  [this] { return figures(); }));
   co_await stop_asked_->wait(kNever);
   co_await stop_all();
   loop_->stop();
@@ -361,6 +378,7 @@ Task<> Supervisor::stop_all() {
   // The front closes its own copy when it drains; with both gone the kernel refuses new clients
   // instead of letting them wait for an answer that never comes.
   public_listener_.reset();
+  metrics_listener_.reset();
   // What a role drains with leaves a moment for whoever comes after it.
   const TimePoint deadline = loop_->now() + std::chrono::seconds(config_.supervisor.drain_seconds);
   constexpr Duration kForTheNext = std::chrono::milliseconds(250);
@@ -435,6 +453,22 @@ Task<> Supervisor::answer_status(http::Exchange& exchange) {
                                        {"state_dir", state_dir_.path()},
                                        {"roles", std::move(list)}}) +
                             "\n"});
+  co_return;
+}
+
+std::string Supervisor::figures() const {
+  std::vector<WatchedProcess> processes = {{.name = "supervisor", .pid = getpid(), .ready = true}};
+  for (const auto& role : roles_)
+    processes.push_back({.name = roles::name_of(role->role()),
+                         .pid = role->pid(),
+                         .ready = role->state() == RoleProcess::State::kReady,
+                         .restarts = role->restarts(),
+                         .kept_descriptors = role->kept_descriptors()});
+  return process_page(processes);
+}
+
+Task<> Supervisor::answer_metrics(http::Exchange& exchange) {
+  exchange.respond({.content_type = std::string(telemetry::kPageType), .body = figures()});
   co_return;
 }
 

@@ -115,6 +115,7 @@ int run_warden(roles::RoleStart start) {
     LOG_ERROR("cannot start", {"error", provider.error()});
     return 1;
   }
+  (*runtime)->metrics().add([&](telemetry::Page& page) { (*provider)->write_metrics(page); });
   (*runtime)->set_body_bytes_max(kBodyBytesMax);
   // A warden that is killed leaves the sandboxes to the next one.
   (*runtime)->at_end([&](TimePoint deadline) { return (*provider)->end_all(deadline); });

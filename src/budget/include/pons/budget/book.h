@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -85,6 +87,15 @@ class Call {
   std::string id_;
 };
 
+// A call that has ended, as it was charged.
+struct Charged {
+  std::string_view provider;
+  std::string_view model;
+  const models::Usage& usage;
+  std::int64_t cost_nano = 0;
+  Outcome outcome = Outcome::kDone;
+};
+
 class CallLog;
 class Ledger;
 struct Settled;
@@ -108,6 +119,9 @@ class Book {
   // charges it right now.
   Task<Result<bool>> charge_sandbox(std::string node_id, std::string sandbox_id,
                                     std::int64_t seconds);
+  // Hears of every call that ends while this process lives.
+  using Witness = std::function<void(const Charged&)>;
+  void set_witness(Witness witness) { witness_ = std::move(witness); }
   std::vector<Warning> take_warnings() { return counters_.take_warnings(); }
 
   // Everything that was settled before is in it.
@@ -139,11 +153,13 @@ class Book {
   std::int64_t settle(std::uint64_t number, const models::Usage& usage, Outcome outcome);
   void drop(std::uint64_t number);
   void finish(std::uint64_t number, Settled settled);
+  void tell(const Settled& settled) const;
 
   linux::Loop& loop_;
   const Clock& clock_;
   Prices prices_;
   BookOptions options_;
+  Witness witness_;
   std::int64_t latest_ms_ = 0;
   Counters counters_;
   std::unique_ptr<Keys> keys_;

@@ -110,6 +110,20 @@ struct GatewayConfig {
   bool operator==(const GatewayConfig&) const = default;
 };
 
+// For programs that watch.
+struct MetricsConfig {
+  std::string listen;  // "address:port" on loopback; empty: none
+  bool operator==(const MetricsConfig&) const = default;
+};
+
+// Where traces of agents go.
+struct TelemetryConfig {
+  std::string otlp_endpoint;      // a URL; empty: nowhere
+  std::string otlp_headers_env;   // variable that holds NAME=VALUE,…; empty: none
+  std::string otlp_headers_file;  // the same in a file
+  bool operator==(const TelemetryConfig&) const = default;
+};
+
 enum class Harness : std::uint8_t { kNative, kOpencode, kClaudeCode, kCodex, kPi };
 
 // Names where a credential may go. The credential itself is never part of the configuration.
@@ -134,6 +148,8 @@ struct Config {
   SandboxConfig sandbox;
   Harness harness = Harness::kNative;
   GatewayConfig gateway;
+  MetricsConfig metrics;
+  TelemetryConfig telemetry;
   std::map<std::string, std::string> providers;     // of models: JSON text
   std::map<std::string, std::string> models;        // what answers to a name: JSON text
   std::map<std::string, std::string> agents;        // who may be talked to: JSON text
@@ -144,6 +160,8 @@ struct Config {
 
 // The gateway's own listener, if there is to be one.
 std::optional<ListenAddress> listen_address_of(const GatewayConfig& gateway);
+// Likewise, the one for programs that watch.
+std::optional<ListenAddress> listen_address_of(const MetricsConfig& metrics);
 
 // The error when keys and tokens would cross a network in the clear and nothing in the
 // configuration allows it.

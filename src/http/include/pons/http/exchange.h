@@ -55,6 +55,9 @@ class Exchange {
   virtual const Peer& peer() const = 0;
   virtual linux::Loop& loop() = 0;
 
+  // What the request is counted as: static text that says what it asks for, and not for whom.
+  virtual void set_route(std::string_view) {}
+
   // The next piece of the body, empty at its end; valid until the next call. Refuses bodies past
   // the server's limit and bodies that stall. The first call sends "100 Continue" to a client that
   // waits for it.

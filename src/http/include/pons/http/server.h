@@ -7,6 +7,7 @@
 
 #include "pons/base/clock.h"
 #include "pons/http/exchange.h"
+#include "pons/http/server_counts.h"
 #include "pons/http/tls.h"
 #include "pons/linux/fd.h"
 #include "pons/linux/loop.h"
@@ -63,6 +64,7 @@ class Server {
   Task<> drain(TimePoint deadline);
 
   std::size_t connection_count() const { return connections_.size(); }
+  const ServerCounts& counts() const { return counts_; }
 
  private:
   friend class Http1Connection;
@@ -79,6 +81,7 @@ class Server {
   Handler handler_;
   Refuser refuser_;
   bool draining_ = false;
+  ServerCounts counts_;
   std::map<std::string, std::size_t> served_roles_;         // open connections that serve() took
   std::list<Http1Connection*> idle_;                        // longest first
   std::map<std::string, std::shared_ptr<TlsContext>> tls_;  // of listeners, by role

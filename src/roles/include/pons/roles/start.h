@@ -17,9 +17,10 @@ namespace pons::roles {
 // environment.
 //
 // Descriptors by name: "keeper" (line to the supervisor), "control" (the role's own listening
-// socket), "public" and "tls" (front's listener and certificate), "models" and "model_keys" (the
-// gateway's listener and its providers' keys), "dial:ROLE" (to call that role), "from:ROLE" (calls
-// from that role).
+// socket), "public", "tls" and "metrics" (front's listener, certificate and listener for programs
+// that watch), "models", "model_keys" and "otlp_headers" (the gateway's listener, its providers'
+// keys, and what a collector of traces wants to see), "dial:ROLE" (to call that role), "from:ROLE"
+// (calls from that role).
 struct RoleStart {
   Role role = Role::kFront;
   ConfinementContext confinement;

@@ -9,6 +9,7 @@
 #include "pons/sandbox/network_gate.h"
 #include "pons/sandbox/provider.h"
 #include "pons/spawner/client.h"
+#include "pons/telemetry/page.h"
 
 namespace pons::sandbox {
 
@@ -46,6 +47,7 @@ class NamespacesProvider final : public Provider {
   Task<> end_all(TimePoint deadline);
 
   Task<Result<Known>> known();
+  void write_metrics(telemetry::Page& page) const;
 
   Task<Result<std::vector<TemplateInfo>>> list_templates() override;
   Task<Result<void>> put_template(TemplateInfo info) override;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -67,6 +68,10 @@ class Sessions final : private Audience {
   // The whole log of a session.
   Task<Result<std::vector<StoredEvent>>> read_all(std::string session);
 
+  // Told of all events of all sessions of this process, once they are stored. Before the first one.
+  using Observer = std::function<void(const std::string& session, const std::vector<StoredEvent>&)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
+
   std::size_t loaded() const { return loaded_.size(); }
   Log& log() { return world_.log; }
 
@@ -89,6 +94,7 @@ class Sessions final : private Audience {
   bool wants_deltas(const std::string& session) const override;
 
   World world_;
+  Observer observer_;
   std::map<std::string, std::unique_ptr<Feed>> feeds_;  // of sessions that somebody follows
   std::unique_ptr<Chores> chores_;
   std::map<std::string, std::unique_ptr<Loaded>> loaded_;

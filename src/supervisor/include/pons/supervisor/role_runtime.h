@@ -15,6 +15,7 @@
 #include "pons/roles/confinement.h"
 #include "pons/roles/keeper.h"
 #include "pons/roles/start.h"
+#include "pons/telemetry/page.h"
 
 namespace pons::supervisor {
 
@@ -40,7 +41,13 @@ class RoleRuntime {
   // Descriptors that are to outlive this process. Used before run() or on the loop.
   roles::Keeper& keeper() { return keeper_; }
 
-  // Beside the standard ones: GET /healthz, GET /identity, and for the operator POST /selftest.
+  // What this role has to say to programs that watch it. Whoever adds to it outlives run().
+  telemetry::Registry& metrics() { return metrics_; }
+  // Counts a further server of this role under a name of ours.
+  void measure(const http::Server& server, std::string_view listener);
+
+  // Beside the standard ones: GET /healthz, GET /identity; for the operator POST /selftest; for the
+  // operator and the front GET /metrics.
   void add_routes(std::vector<http::Route> routes);
   // A further server of this role, drained together with the control socket's. Must outlive run().
   void drain_at_end(http::Server& server) { servers_.push_back(&server); }
@@ -62,12 +69,14 @@ class RoleRuntime {
   Task<> wait_for_end();
   Task<> answer_identity(http::Exchange& exchange);
   Task<> answer_self_test(http::Exchange& exchange);
+  Task<> answer_metrics(http::Exchange& exchange);
 
   roles::RoleStart start_;
   std::vector<roles::ConfinementStep> confinement_;
   std::unique_ptr<linux::Loop> loop_;
   linux::SignalFd signals_;
   TimePoint started_;
+  telemetry::Registry metrics_;
   roles::Keeper keeper_;
   std::map<std::string, linux::UniqueFd, std::less<>> to_roles_;
   std::map<std::string, linux::UniqueFd, std::less<>> from_roles_;
