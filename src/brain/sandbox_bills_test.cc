@@ -18,6 +18,7 @@ class IdleHands final : public session::Hands {
     if (!works) co_return make_error(ErrorCode::kUnavailable, "provision", "no");
     co_return session::ProvisionReport{.contents = "a machine"};
   }
+  Task<Result<void>> copy(session::CopyOrder) override { co_return {}; }
   Task<Result<session::ExecuteReport>> execute(session::ExecuteOrder) override {
     co_return session::ExecuteReport{};
   }

@@ -91,6 +91,17 @@ Result<UserMessage> message_of(const JsonPlace& place, const char* key) {
   return message;
 }
 
+// For lists: the beginning of what somebody wants.
+std::string title_of(const Json& message) {
+  constexpr std::size_t kTitleBytes = 60;
+  if (!message.is_string()) return {};
+  const std::string_view text = trim(message.get_ref<const std::string&>());
+  std::string title(text.substr(0, std::min(text.find('\n'), kTitleBytes)));
+  while (!title.empty() && !is_valid_utf8(title)) title.pop_back();
+  if (title.size() < text.size()) title += " …";
+  return title;
+}
+
 Result<Event> input_of(const JsonPlace& place) {
   if (!place.value.is_object() || !place.has("type")) return place.refuse("must have a \"type\"");
   const std::string type = TRY(place.at("type").text());
@@ -150,6 +161,7 @@ Result<session::NewSession> parse_new_session(std::string_view body, const Agent
     return place.at("id").refuse("may hold letters, digits, - and _ only");
   if (wish.id.starts_with(kOwnIds)) return place.at("id").refuse("must not begin with ses_");
   if (place.has("message")) wish.message = TRY(message_of(place, "message"));
+  if (wish.title.empty() && place.has("message")) wish.title = title_of(place.at("message").value);
   return wish;
 }
 

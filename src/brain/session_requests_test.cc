@@ -104,6 +104,17 @@ TEST(SessionRequests, NobodyWritesWhatOnlyASessionDecides) {
   EXPECT_FALSE(parse_inputs(R"({"events":[)" + many + "]}"));
 }
 
+TEST(SessionRequests, ASessionWithoutATitleIsNamedByWhatIsWanted) {
+  const auto title = [](const std::string& body) {
+    return parse_new_session(body, {{"default", {.model = "m"}}}).value().title;
+  };
+  EXPECT_EQ(title(R"({"message":"  Count the files.\nAll of them."})"), "Count the files. …");
+  EXPECT_EQ(title(R"({"message":"Hello","title":"Mine"})"), "Mine");
+  EXPECT_EQ(title(R"({"message":")" + std::string(59, 'a') + R"(ä"})"),
+            std::string(59, 'a') + " …");
+  EXPECT_EQ(title("{}"), "");
+}
+
 TEST(SessionRequests, AForkNamesAPlaceOrNone) {
   EXPECT_EQ(parse_fork("").value(), 0);
   EXPECT_EQ(parse_fork("{}").value(), 0);

@@ -28,13 +28,13 @@ std::uint32_t flags_of(const Weakening& weakening, const Limits& limits) {
          (limits.disk_upper ? spawner::kDiskUpper : 0U);
 }
 
-void fill_in(Limits& limits, const Limits& defaults) {
-  if (limits.memory_bytes == 0) limits.memory_bytes = defaults.memory_bytes;
-  if (limits.cpu_percent == 0) limits.cpu_percent = defaults.cpu_percent;
-  if (limits.pids == 0) limits.pids = defaults.pids;
-}
-
 }  // namespace
+
+void fill_in(Limits& limits, const Limits& others) {
+  if (limits.memory_bytes == 0) limits.memory_bytes = others.memory_bytes;
+  if (limits.cpu_percent == 0) limits.cpu_percent = others.cpu_percent;
+  if (limits.pids == 0) limits.pids = others.pids;
+}
 
 Result<SandboxSpec> spec_for(const TemplateInfo& info, const Limits& limits) {
   SandboxSpec spec{.template_layers = {spawner::kTrustLayer},

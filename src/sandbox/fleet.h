@@ -78,6 +78,9 @@ class Call {
 std::int64_t unix_ms();
 Result<SandboxSpec> spec_for(const TemplateInfo& info, const Limits& limits);
 
+// What is asked for as 0 is as in `others`.
+void fill_in(Limits& limits, const Limits& others);
+
 // All sandboxes of this warden: their lives, their files of record, and the way to their cells.
 class Fleet {
  public:

@@ -259,6 +259,7 @@ Task<Result<SandboxInfo>> NamespacesProvider::fork(std::string id, CreateRequest
   if (origin == nullptr)
     co_return make_error(ErrorCode::kNotFound, "fork sandbox",
                          fmt::format("its template \"{}\" is gone", request.template_name));
+  fill_in(request.limits, call->record.limits);
   fleet_->fill_in_io(request.limits);
   CO_TRY(const SandboxSpec fresh, spec_for(*origin, request.limits));
   // Under a name until the new sandbox refers to the layers itself: nobody may drop them meanwhile.

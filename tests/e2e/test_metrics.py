@@ -191,11 +191,11 @@ class Metrics(ModelTestCase):
             status, kind, text = self.scrape_port(port)
             self.assertEqual((status, kind), (200, "text/plain; version=0.0.4; charset=utf-8"))
             samples = parse(text)
-            return samples if total(samples, "pons_role_heard") == 6 else None
+            is_whole = total(samples, "pons_role_heard") == 6 and total(samples, "pons_process_ready") == 7
+            return samples if is_whole else None
 
         listened = wait_for(heard, "all processes are on the page", step=0.2)
         self.assertEqual(total(listened, "pons_model_calls_total", outcome="done", **mine), 3)
-        self.assertEqual(total(listened, "pons_process_ready", role="supervisor"), 7)
 
         for text in (pons.command("metrics").stdout, self.scrape_port(port)[2]):
             for secret in (PROVIDER_KEY, key, pons.token, "secret-name", provider.url, self.directory):

@@ -133,7 +133,6 @@ class Tools(SessionTestCase):
             "percent": {"name": "spawn_agent", "input": {"task": "x", "budget_percent": 101}},
             "no such sandbox": execute("true", sandbox_id="sx-nobody"),
             "no such tool": {"name": "rm_rf"},
-            "no name": {"name": ""},
         }
         self.start_agents(play("try", calls(provision()), *[calls(each) for each in wrong.values()],
                                calls(execute("echo right")), text("I have learned.")))
@@ -225,10 +224,11 @@ class Models(SessionTestCase):
         self.finish(self.client.create("refuse"), "refusal")
 
     def test_a_model_that_will_never_answer_ends_the_turn_and_says_why(self):
+        # To the model, what was said before and after a failure is one message.
         self.start_agents([
+            {"when": {"user": "later"}, **text("Good.")},
             {"when": {"user": "invalid"}, "fail": {"kind": "invalid_request", "message": "the hat is too small"}},
             {"when": {"user": "too long"}, "fail": {"kind": "context_length", "message": "too long"}},
-            {"when": {"user": "later"}, **text("Good.")},
         ])
         session = self.client.create("invalid")
         self.assertIn("the hat is too small", one(self.finish(session, "model_failed"), "turn.ended")["message"])

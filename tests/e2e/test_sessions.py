@@ -220,8 +220,9 @@ class People(SessionTestCase):
         self.assertIn("asked nothing", again.stderr)
 
     def test_an_interrupt_ends_the_turn_while_the_model_speaks(self):
-        self.start_agents([*play("long", text("word " * 100, chunk_bytes=5, chunk_ms=5_000)),
-                           *play("short", text("Yes."))])
+        # To the model, what was said before and after an interrupt is one message.
+        self.start_agents([*play("short", text("Yes.")),
+                           *play("long", text("word " * 100, chunk_bytes=5, chunk_ms=5_000))])
         session = self.client.create("a long answer")
         self.client.wait_for_event(session, "model.asked")
         self.client.interrupt(session)
@@ -375,6 +376,35 @@ class Records(SessionTestCase):
         self.client.say(copy, "again")
         self.assertEqual(said(self.finish(copy)), ["Once more."])
         self.assertEqual(self.client.events(session), events, "the original is as it was")
+
+    def test_a_copy_has_the_files_of_its_point_and_leaves_the_originals_alone(self):
+        look = (calls(execute("cat f; echo copy > f")), text("Seen."))
+        self.start_agents([
+            *play("work", calls(provision(keep=True)), calls(execute("echo one > f")), calls(execute("echo two > f")),
+                  text("Worked.")),
+            *play("look", *look, said_before=2),
+            *play("look", *look, said_before=4),
+        ], agents={"default": {"model": "stage", "checkpoints": True}})
+        session = self.client.create("work")
+        events = self.finish(session)
+        for at, content in ((results(events)[0]["seq"], "one\n"), (events[-1]["seq"], "two\n")):
+            copy = self.client.ask("POST", f"/x/sessions/{session}/fork", {"at": at})["id"]
+            self.client.say(copy, "look")
+            seen = results(self.finish(copy))[-1]["text"]
+            self.assertIn(content + "[exit code 0", seen, f"at {at}")
+        self.assertEqual(len(self.warden.names()), 3, "the original and two copies, all of them kept")
+
+    def test_a_copy_does_without_a_sandbox_whose_files_of_then_are_gone(self):
+        self.start_agents([
+            *play("work", calls(provision(keep=True)), calls(execute("echo one > f")), calls(execute("echo two > f")),
+                  text("Worked.")),
+            *play("look", calls(execute("cat f")), text("Nothing there."), said_before=2),
+        ])
+        session = self.client.create("work")
+        at = results(self.finish(session))[0]["seq"]
+        copy = self.client.ask("POST", f"/x/sessions/{session}/fork", {"at": at})["id"]
+        self.client.say(copy, "look")
+        self.assertIn("There is no sandbox", results(self.finish(copy))[-1]["text"])
 
     def test_an_archived_session_is_closed_and_can_be_read(self):
         self.start_agents(self.ANSWERS)

@@ -323,6 +323,7 @@ class Provider {
   // Keeps what happened since and forgets the checkpoint.
   virtual Task<Result<void>> commit(std::string id, std::string name) = 0;
   // A new sandbox with the files of this one, now or at a checkpoint, and none of its processes.
+  // Limits of memory, processor and processes that are 0 are as of this one.
   virtual Task<Result<SandboxInfo>> fork(std::string id, CreateRequest request) = 0;
   virtual Task<Result<TemplateInfo>> snapshot(std::string id, std::string template_name) = 0;
 
