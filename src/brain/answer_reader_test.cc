@@ -189,7 +189,7 @@ TEST(AnswerReader, NumbersThatCannotBeAreHeldInBounds) {
       kStop);
   ASSERT_TRUE(reading.is_whole);
   EXPECT_EQ(reading.answer.usage.input, 0);
-  EXPECT_EQ(reading.answer.usage.output, 1'000'000'000'000);
+  EXPECT_EQ(reading.answer.usage.output, 1'000'000'000'000'000);
   EXPECT_EQ(reading.answer.usage.cache_read, 0);
   EXPECT_EQ(reading.answer.model, "");
 }

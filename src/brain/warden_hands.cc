@@ -60,6 +60,12 @@ ExecuteReport::End end_of(sandbox::Outcome outcome) {
   return End::kInterrupted;
 }
 
+// Snapshots are named by their project, and open to nobody else.
+bool is_others(std::string_view template_name, std::string_view project) {
+  return template_name.starts_with("own.") &&
+         !template_name.starts_with(fmt::format("own.{}.", project));
+}
+
 std::string describe(const sandbox::SandboxInfo& info) {
   const sandbox::Limits& limits = info.limits;
   return fmt::format(
@@ -72,6 +78,9 @@ std::string describe(const sandbox::SandboxInfo& info) {
 }  // namespace
 
 Task<Result<session::ProvisionReport>> WardenHands::provision(session::ProvisionOrder order) {
+  if (is_others(order.sandbox_template, order.project))
+    co_return make_error(ErrorCode::kNotFound, "provision",
+                         fmt::format("there is no template \"{}\"", order.sandbox_template));
   sandbox::CreateRequest request{
       .id = order.sandbox,
       .template_name = order.sandbox_template,

@@ -20,6 +20,7 @@ constexpr Duration kLongestPause = std::chrono::seconds(5);
 constexpr Duration kReceiptTime = std::chrono::seconds(60);
 // What one step stores beside its events. The rest waits for the next one.
 constexpr std::size_t kBlobBytesMax = 16 << 20;
+constexpr std::size_t kUnreadBytesMax = 24 << 20;
 // However far the clock jumps, a wait takes no longer.
 constexpr std::int64_t kLongestWaitMs = 10 * 60 * 1'000;
 
@@ -211,19 +212,35 @@ void Driver::take_item(Item& item, std::int64_t now_ms, Batch& batch) {
 
 // The number that it will have, or the one that it has had for long.
 Result<Seq> Driver::check_input(const Event& event) const {
-  if (const auto* message = std::get_if<UserMessage>(&event); message != nullptr)
+  if (const auto* message = std::get_if<UserMessage>(&event)) {
     if (const auto known = state_.dedupe.find(message->dedupe);
         !message->dedupe.empty() && known != state_.dedupe.end())
       return known->second;
+    TRY_VOID(check_room(*message));
+  }
   if (const auto* answer = std::get_if<UserAnswer>(&event)) {
     const Call* call = state_.find_call(answer->call);
     if (call == nullptr || !call->is_open() || call->name != kAskHuman)
       return make_error(ErrorCode::kInvalid, "answer question",
                         "nobody waits for an answer to this call");
   }
-  if (std::holds_alternative<SandboxReleased>(event) && state_.turn_open)
-    return make_error(ErrorCode::kConflict, "release sandbox", "the session is at work");
+  if (const auto* released = std::get_if<SandboxReleased>(&event)) {
+    if (state_.turn_open)
+      return make_error(ErrorCode::kConflict, "release sandbox", "the session is at work");
+    if (!state_.has_sandbox(released->sandbox))
+      return make_error(ErrorCode::kInvalid, "release sandbox", "it is none of the session's");
+  }
   return state_.head + 1;
+}
+
+// What nobody has read yet is held in memory, and goes to the model in one piece.
+Result<void> Driver::check_room(const UserMessage& message) const {
+  constexpr std::size_t kUnreadMax = 500;
+  std::size_t bytes = message.content.size();
+  for (const UserMessage& unread : state_.unread) bytes += unread.content.size();
+  if (bytes <= kUnreadBytesMax && state_.unread.size() < kUnreadMax) return {};
+  return make_error(ErrorCode::kLimit, "add to session",
+                    "the agent has not read what was sent before; wait for it, or interrupt it");
 }
 
 bool Driver::is_waited_for(Seq effect) const {

@@ -70,6 +70,7 @@ class Driver {
   void take_item(Item& item, std::int64_t now_ms, Batch& batch);
   void add_chores(const State& before, Batch& batch) const;
   Result<Seq> check_input(const Event& event) const;
+  Result<void> check_room(const UserMessage& message) const;
   bool is_waited_for(Seq effect) const;
   Task<Stored> store(const Batch& batch, bool may_be_refused);
   Task<Result<bool>> is_stored(const Batch& batch);
@@ -93,6 +94,7 @@ class Driver {
   Task<Item> provision(const Call& call);
   Task<Item> execute(const Call& call);
   Task<Item> spawn_agent(const Call& call);
+  std::string forgotten_with(const std::vector<std::string>& taken, Seq call) const;
   static void put_text(ToolText text, ToolEnded ended, Item& item);
   std::string child_of(Seq call) const;
   ProvisionOrder order_of(Seq asked, std::int64_t block) const;

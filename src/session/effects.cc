@@ -20,6 +20,8 @@ namespace {
 constexpr std::int64_t kFirstPauseMs = 500;
 constexpr std::int64_t kLongestPauseMs = 60'000;
 constexpr std::int64_t kSharePercent = 25;
+// All of them are named wherever something is looked through for their stand-ins.
+constexpr std::size_t kSandboxesMax = 200;
 
 bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
@@ -131,6 +133,8 @@ Task<> Driver::ask_model(Asked asked) {
                     .request = write_request(state_, asked.purpose)};
   auto answer = co_await world_.model.ask(std::move(question), listener);
   if (auto* none = std::get_if<NoAnswer>(&answer)) {
+    // Providers repeat what they were sent.
+    if (!none->message.empty()) none->message = (co_await redact(none->message)).text;
     deliver(failure_of(asked.seq, std::move(*none)));
     co_return;
   }
@@ -139,7 +143,8 @@ Task<> Driver::ask_model(Asked asked) {
   if (asked.purpose == Purpose::kSummary) {
     std::string summary = text_of_summary(whole.content);
     if (trim(summary).empty()) {  // which would stand for everything that was said
-      deliver(failure_of(asked.seq, {.message = "the summary of the conversation was empty"}));
+      deliver(failure_of(asked.seq, {.message = "the summary of the conversation was empty",
+                                     .cost_nano = whole.usage.cost_nano}));
       co_return;
     }
     Redaction clean = co_await redact(summary);
@@ -300,6 +305,14 @@ Task<Driver::Item> Driver::provision(const Call& call) {
     item.events.push_back(refused(call.seq, arguments.error()));
     co_return item;
   }
+  if (state_.sandboxes.size() >= kSandboxesMax) {
+    item.events.push_back(refused(
+        call.seq, make_error(ErrorCode::kLimit, "provision",
+                             fmt::format("This session has {} sandboxes already; go on in one of "
+                                         "them.",
+                                         kSandboxesMax))));
+    co_return item;
+  }
   const ProvisionOrder order = order_for(state_.last_asked, call, *arguments);
   const auto report = co_await take_sandbox(order);
   if (!report) {
@@ -329,6 +342,16 @@ ProvisionOrder Driver::order_for(Seq asked, const Call& call,
   return order;
 }
 
+// The checkpoint that one more is too many for, when commands that were begun before have theirs.
+std::string Driver::forgotten_with(const std::vector<std::string>& taken, Seq call) const {
+  const auto to_come = std::ranges::count_if(state_.calls, [&](const Call& other) {
+    return other.name == kExecute && other.is_open() && other.seq < call;
+  });
+  const std::size_t all = taken.size() + static_cast<std::size_t>(to_come);
+  if (all < kCheckpointsMax || all - kCheckpointsMax >= taken.size()) return {};
+  return taken[all - kCheckpointsMax];
+}
+
 Task<Driver::Item> Driver::execute(const Call& call) {
   using Undo = ExecuteOrder::Undo;
   Item item;
@@ -353,8 +376,7 @@ Task<Driver::Item> Driver::execute(const Call& call) {
                      .undo = static_cast<Undo>(arguments->undo)};
   if (state_.agent.checkpoints) {
     order.checkpoint = fmt::format("after-{}", call.seq);
-    const auto& taken = sandbox->second.checkpoints;
-    if (taken.size() == kCheckpointsMax) order.forgotten = taken.front();
+    order.forgotten = forgotten_with(sandbox->second.checkpoints, call.seq);
   }
   auto report = co_await world_.hands.execute(std::move(order));
   if (!report) {
@@ -421,7 +443,9 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
   const std::int64_t percent = percent_of(*arguments);
   AgentSpec agent = state_.agent;
   agent.depth += 1;
-  if (!arguments->system.empty()) agent.system = arguments->system;
+  // What must not be shown to people is of no use to another agent: it has sandboxes of its own.
+  if (!arguments->system.empty()) agent.system = (co_await redact(arguments->system)).text;
+  std::string task = (co_await redact(arguments->task)).text;
   agent.budget_nano = share_of(state_, call, percent, agent.budget_nano, state_.usage.cost_nano);
   agent.budget_tokens =
       share_of(state_, call, percent, agent.budget_tokens, state_.usage.all_tokens());
@@ -430,7 +454,7 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
                                                  .parent = lease_.session,
                                                  .parent_call = call.seq,
                                                  .agent = std::move(agent),
-                                                 .task = arguments->task});
+                                                 .task = std::move(task)});
   if (!report) {
     item.events.push_back(failed(call.seq, report.error()));
     co_return item;

@@ -272,6 +272,11 @@ State fold(State state, const std::vector<StoredEvent>& events) {
   return state;
 }
 
+bool State::has_sandbox(std::string_view id) const {
+  return std::ranges::any_of(sandboxes,
+                             [id](const auto& sandbox) { return sandbox.second.id == id; });
+}
+
 const Call* State::find_call(Seq seq) const {
   const auto found =
       std::ranges::find_if(calls, [seq](const Call& call) { return call.seq == seq && seq != 0; });

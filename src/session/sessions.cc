@@ -1,5 +1,7 @@
 #include "pons/session/sessions.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -185,8 +187,10 @@ Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string pr
   add_event(Forked{.from = session, .at = state.head});
   for (SandboxBound& sandbox : sandboxes) add_event(std::move(sandbox));
   Summary summary = summary_of(wish, state, now_ms);
-  CO_TRY_VOID(co_await world_.log.create(summary, std::move(events)));
-  co_return summary;
+  const auto created = co_await world_.log.create(summary, std::move(events));
+  if (created) co_return summary;
+  for (const auto& [name, sandbox] : state.sandboxes) chores_->drop_sandbox(sandbox.id);
+  co_return created.error();
 }
 
 // The sandboxes that the session had then, as long as they live: with the files of now when nothing
@@ -221,7 +225,7 @@ Task<Result<void>> Sessions::archive(std::string session) {
   // whoever dies meanwhile.
   CO_TRY(const Loaded* loaded, co_await load(session));
   std::vector<std::string> kept;
-  for (const auto& [id, sandbox] : loaded->driver.state().sandboxes) kept.push_back(id);
+  for (const auto& [name, sandbox] : loaded->driver.state().sandboxes) kept.push_back(sandbox.id);
   if (status_of(loaded->driver.state()) == Status::kIdle)
     for (std::string& id : kept) CO_TRY_VOID(co_await add(session, SandboxReleased{std::move(id)}));
   CO_TRY_VOID(co_await world_.log.archive(std::move(session), world_.now_ms()));
@@ -258,7 +262,11 @@ Task<> Sessions::adopt(std::shared_ptr<std::vector<std::string>> left) {
 }
 
 void Sessions::forget_resting() {
-  std::erase_if(loaded_, [](const auto& entry) { return entry.second->driver.is_over(); });
+  const auto forgotten =
+      std::erase_if(loaded_, [](const auto& entry) { return entry.second->driver.is_over(); });
+  // What many conversations took lies in pieces that nobody else would ask for soon.
+  constexpr std::size_t kMany = 100;
+  if (forgotten >= kMany) malloc_trim(0);
 }
 
 // ---- agents of agents

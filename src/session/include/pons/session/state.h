@@ -96,6 +96,7 @@ struct State {
   std::optional<EndReason> ended;  // how the last turn did
 
   const Call* find_call(Seq seq) const;
+  bool has_sandbox(std::string_view id) const;
   bool operator==(const State&) const = default;
 };
 
