@@ -231,6 +231,21 @@ TEST_F(WardenHandsTest, ASandboxIsMadeWithItsLabelsAndWaitedFor) {
   EXPECT_FALSE(linux::run_to_end(*loop_, hands_.provision({.sandbox = "sx-2"})));
 }
 
+TEST_F(WardenHandsTest, SnapshotsOfOtherProjectsAreNotThere) {
+  const auto provision = [&](std::string name) {
+    return linux::run_to_end(
+        *loop_,
+        hands_.provision({.sandbox = "sx-1", .sandbox_template = std::move(name), .project = "p"}));
+  };
+  for (const char* name : {"own.q.work", "own.p", "own.", "own.pq.work"}) {
+    const auto refused = provision(name);
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code, ErrorCode::kNotFound) << name;
+  }
+  EXPECT_EQ(warden_.creates, 0);
+  EXPECT_TRUE(provision("own.p.work"));
+}
+
 TEST_F(WardenHandsTest, StopAndDestroyReachTheWarden) {
   ASSERT_TRUE(linux::run_to_end(*loop_, hands_.stop("s", "c:1")));
   ASSERT_TRUE(linux::run_to_end(*loop_, hands_.destroy("s")));

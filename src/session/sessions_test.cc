@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "feed.h"
@@ -289,6 +290,54 @@ TEST_F(SessionsTest, AForkGoesOnWithoutTheOriginal) {
   pass(std::chrono::seconds(5));
   EXPECT_EQ(all<Said>(copy->id).back().text, "otherwise");
   EXPECT_EQ(static_cast<Seq>(stored().events.size()), size);
+}
+
+TEST_F(SessionsTest, AForkHasCopiesOfSandboxesAndItsEndLeavesTheOriginalsAlone) {
+  model_.call("sandbox_provision", R"({"task_description":"x","keep":true})");
+  model_.text("done");
+  begin();
+  ASSERT_EQ(boxes_.alive.size(), 1U);
+  const std::string original = boxes_.alive.begin()->first;
+  const auto copy = run(sessions_.fork("s", 0, "p"));
+  ASSERT_TRUE(copy) << copy.error().describe();
+  ASSERT_EQ(boxes_.alive.size(), 2U);
+  model_.call("sandbox_execute", fmt::format(R"({{"command":"ls","sandbox_id":"{}"}})", original));
+  model_.text("seen");
+  ASSERT_TRUE(run(sessions_.add(copy->id, message_of("look", ""))));
+  pass(std::chrono::seconds(5));
+  EXPECT_EQ(all<ToolEnded>(copy->id).back().outcome, ToolOutcome::kDone);
+  EXPECT_TRUE(boxes_.alive.at(original).empty()) << "the copy's command is none of the original's";
+  ASSERT_TRUE(run(sessions_.archive(copy->id)));
+  pass(std::chrono::seconds(20));
+  ASSERT_EQ(boxes_.alive.size(), 1U);
+  EXPECT_TRUE(boxes_.alive.contains(original));
+}
+
+TEST_F(SessionsTest, WhatNobodyHasReadYetHasALimit) {
+  model_.is_silent = true;
+  begin();
+  const std::string large(4 << 20, 'x');
+  int taken = 0;
+  Result<Seq> added = Seq{0};
+  for (; added && taken < 20; ++taken) added = run(sessions_.add("s", message_of(large, "")));
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, ErrorCode::kLimit);
+  EXPECT_GT(taken, 3);
+  ASSERT_TRUE(run(sessions_.add("s", Interrupted{})));
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(stored().summary.ended, "interrupted");
+}
+
+TEST_F(SessionsTest, AnAgentOfAnAgentIsToldNoSecret) {
+  model_.call("spawn_agent", R"({"task":"use hunter2hunter2","system":"hunter2hunter2"})");
+  model_.text("done");
+  model_.text("heard");
+  begin();
+  for (const auto& [id, session] : tables_.sessions)
+    if (id != "s")
+      for (const StoredEvent& event : session.events)
+        EXPECT_EQ(write_public(event).find(SimulatedBoundary::kSecret), std::string::npos);
+  EXPECT_EQ(tables_.sessions.size(), 2U);
 }
 
 TEST_F(SessionsTest, TheIdOfAnotherProjectsSessionIsTaken) {

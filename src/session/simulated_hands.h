@@ -57,9 +57,13 @@ class SimulatedHands final : public Hands {
     co_return {};
   }
 
-  // Nobody forks in this world.
-  Task<Result<void>> copy(CopyOrder) override {
-    co_return make_error(ErrorCode::kNotFound, "copy", "there is no such sandbox");
+  Task<Result<void>> copy(CopyOrder order) override {
+    if (co_await fate_.wait() != Fate::Turn::kWell) co_return down();
+    if (!boxes_.alive.contains(order.from))
+      co_return make_error(ErrorCode::kNotFound, "copy", "there is no such sandbox");
+    boxes_.made.insert(order.sandbox);
+    boxes_.alive[order.sandbox];
+    co_return {};
   }
 
   Task<Result<void>> destroy(std::string sandbox) override {
