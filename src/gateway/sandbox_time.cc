@@ -1,4 +1,5 @@
 #include "pons/base/json_place.h"
+#include "pons/base/log.h"
 #include "pons/http/error_status.h"
 #include "routes.h"
 
@@ -40,8 +41,15 @@ Task<Result<std::size_t>> charge(budget::Book& book, http::Exchange& exchange) {
   std::size_t charged = 0;
   for (const Ended& one : all) {
     CO_TRY(const budget::Key root, co_await book.keys().ensure_root(one.project));
-    CO_TRY(const bool is_new, co_await book.charge_sandbox(root.id, one.id, one.seconds));
-    charged += is_new ? 1 : 0;
+    const auto is_new = co_await book.charge_sandbox(root.id, one.id, one.seconds);
+    const bool is_final = !is_new && is_new.error().code == ErrorCode::kDenied;
+    if (!is_new && !is_final) co_return is_new.error();
+    // What can never be charged keeps nobody else's time from being charged.
+    if (is_final)
+      LOG_WARN("the time of a sandbox is not charged", {"sandbox", one.id},
+               {"error", is_new.error()});
+    else
+      charged += *is_new ? 1 : 0;
   }
   co_return charged;
 }

@@ -289,6 +289,11 @@ Task<> Driver::run_call(Seq seq) {
 Task<> Driver::redact_full(ToolEnded& ended, Blob& blob) {
   Redaction clean = co_await redact(blob.bytes);
   if (clean.redacted.empty()) co_return;
+  // Cut where the other one is, of what was crossed out no piece is left at the edges.
+  const std::string part = shorten(blob.bytes, kResultBytesMax);
+  if (const std::size_t at = ended.text.find(part); at != std::string::npos)
+    ended.shown =
+        std::string(ended.text).replace(at, part.size(), shorten(clean.text, kResultBytesMax));
   blob = {.digest = sha256_hex(clean.text), .bytes = std::move(clean.text)};
   ended.full = blob.digest;
   ended.full_bytes = static_cast<std::int64_t>(blob.bytes.size());

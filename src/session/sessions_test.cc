@@ -10,6 +10,7 @@
 #include "pons/linux/run_task.h"
 #include "pons/linux/simulated_time.h"
 #include "pons/session/fold.h"
+#include "pons/session/tool_text.h"
 #include "pons/session/tools.h"
 #include "simulated_hands.h"
 #include "simulated_log.h"
@@ -326,6 +327,21 @@ TEST_F(SessionsTest, WhatNobodyHasReadYetHasALimit) {
   ASSERT_TRUE(run(sessions_.add("s", Interrupted{})));
   pass(std::chrono::seconds(1));
   EXPECT_EQ(stored().summary.ended, "interrupted");
+}
+
+TEST_F(SessionsTest, ASecretAtTheEdgeOfWhatIsShownIsGoneWhole) {
+  const std::string before(kResultBytesMax / 2 - 7, 'a');
+  const std::string command =
+      fmt::format("{}{}{}", before, SimulatedBoundary::kSecret, std::string(kResultBytesMax, 'b'));
+  model_.call("sandbox_provision", kTask);
+  model_.call("sandbox_execute", fmt::format(R"({{"command":"{}"}})", command));
+  model_.text("done");
+  begin();
+  const ToolEnded ended = all<ToolEnded>().back();
+  EXPECT_EQ(ended.redacted, std::vector<std::string>{"password"});
+  EXPECT_NE(ended.text.find("hunter2\n"), std::string::npos) << "the cut is in its middle";
+  EXPECT_EQ(ended.shown.find("hunter"), std::string::npos);
+  EXPECT_NE(ended.shown.find("exit code 0"), std::string::npos);
 }
 
 TEST_F(SessionsTest, AnAgentOfAnAgentIsToldNoSecret) {
