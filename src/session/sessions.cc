@@ -96,8 +96,32 @@ Sessions::Loaded& Sessions::start(Lease lease, State state, Summary summary) {
   return *place;
 }
 
+// While it lives, whoever wants the session waits: it is being loaded, or made. One of several for
+// the same session counts.
+class Sessions::Loading {
+ public:
+  Loading(Sessions& all, std::string session) : all_(all), session_(std::move(session)) {
+    const auto [place, is_first] = all_.loading_.try_emplace(session_);
+    if (is_first) done_ = place->second = std::make_shared<linux::Event>(all_.world_.loop);
+  }
+  ~Loading() {
+    if (!done_) return;
+    all_.loading_.erase(session_);
+    done_->set();
+  }
+  Loading(const Loading&) = delete;
+  Loading& operator=(const Loading&) = delete;
+
+ private:
+  Sessions& all_;
+  std::string session_;
+  std::shared_ptr<linux::Event> done_;
+};
+
 Task<Result<Summary>> Sessions::create(NewSession wish) {
   if (wish.id.empty()) wish.id = Id<SessionTag>::generate().text();
+  // Stored, and not yet here, it would look like one that a dead process has left.
+  const Loading making(*this, wish.id);
   const std::int64_t now_ms = world_.now_ms();
   State state;
   std::vector<StoredEvent> events;
@@ -133,15 +157,7 @@ Task<Result<Sessions::Loaded*>> Sessions::load(const std::string& session) {
     const auto done = under_way->second;
     co_await done->wait(kNever);
   }
-  struct Loading {
-    Sessions& all;
-    std::string session;
-    std::shared_ptr<linux::Event> done;
-    ~Loading() {
-      all.loading_.erase(session);
-      done->set();
-    }
-  } const loading{*this, session, loading_[session] = std::make_shared<linux::Event>(world_.loop)};
+  const Loading loading(*this, session);
   CO_TRY(auto lease, co_await world_.log.take(session));
   CO_TRY(auto summary, co_await world_.log.find(session));
   CO_TRY(const auto events, co_await read_all(session));

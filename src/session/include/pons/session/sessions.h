@@ -78,6 +78,7 @@ class Sessions final : private Audience {
  private:
   friend class FeedFollower;
   struct Loaded;
+  class Loading;
   struct Feed;
 
   Task<Result<Loaded*>> load(const std::string& session);
