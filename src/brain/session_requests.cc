@@ -98,6 +98,7 @@ std::string title_of(const Json& message) {
   const std::string_view text = trim(message.get_ref<const std::string&>());
   std::string title(text.substr(0, std::min(text.find('\n'), kTitleBytes)));
   while (!title.empty() && !is_valid_utf8(title)) title.pop_back();
+  std::ranges::replace_if(title, [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, ' ');
   if (title.size() < text.size()) title += " …";
   return title;
 }

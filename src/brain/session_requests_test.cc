@@ -112,6 +112,7 @@ TEST(SessionRequests, ASessionWithoutATitleIsNamedByWhatIsWanted) {
   EXPECT_EQ(title(R"({"message":"Hello","title":"Mine"})"), "Mine");
   EXPECT_EQ(title(R"({"message":")" + std::string(59, 'a') + R"(ä"})"),
             std::string(59, 'a') + " …");
+  EXPECT_EQ(title(R"({"message":"a\u0000b\u001b[2Jc\td"})"), "a b [2Jc d");
   EXPECT_EQ(title("{}"), "");
 }
 
