@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+// The one copy; the precompiled header declares it for everybody else.
+template class nlohmann::basic_json<nlohmann::ordered_map>;
+
 namespace pons {
 
 namespace {
