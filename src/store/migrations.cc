@@ -1,26 +1,27 @@
 #include "migrations.h"
 
-#include <array>
+#include <algorithm>
 #include <chrono>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "pons/base/check.h"
 #include "pons/base/text.h"
 
-// NOLINTBEGIN(readability-identifier-naming): symbols of migrations.S
+namespace {
+struct MigrationFile {
+  const char* name;
+  const char* begin;
+  const char* end;
+};
+}  // namespace
+
+// NOLINTBEGIN(readability-identifier-naming): symbols of a table that CMakeLists.txt writes
 extern "C" {
-extern const char pons_store_migration_0001_begin[];
-extern const char pons_store_migration_0001_end[];
-extern const char pons_store_migration_0002_begin[];
-extern const char pons_store_migration_0002_end[];
-extern const char pons_store_migration_0003_begin[];
-extern const char pons_store_migration_0003_end[];
-extern const char pons_store_migration_0004_begin[];
-extern const char pons_store_migration_0004_end[];
-extern const char pons_store_migration_0005_begin[];
-extern const char pons_store_migration_0005_end[];
-extern const char pons_store_migration_0006_begin[];
-extern const char pons_store_migration_0006_end[];
+extern const MigrationFile pons_store_migrations_begin[];
+extern const MigrationFile pons_store_migrations_end[];
 }
 // NOLINTEND(readability-identifier-naming)
 
@@ -39,6 +40,46 @@ std::string label(std::int64_t number, std::string_view name) {
   return fmt::format("{:04}_{}", number, name);
 }
 
+// "0007_name.sql", "0007_name.sqlite.sql"
+struct FileName {
+  std::int64_t number;
+  std::string_view name;
+  std::string_view kind;  // empty: for both
+};
+FileName read_name(std::string_view text) {
+  constexpr std::size_t kDigits = 4;
+  constexpr std::string_view kEnding = ".sql";
+  CHECK(text.size() > kDigits + 1 + kEnding.size() && text.ends_with(kEnding));
+  const auto number = parse_decimal(text.substr(0, kDigits));
+  CHECK(number.has_value());
+  std::string_view name = text.substr(kDigits + 1, text.size() - kDigits - 1 - kEnding.size());
+  std::string_view kind;
+  if (const std::size_t dot = name.find('.'); dot != std::string_view::npos) {
+    kind = name.substr(dot + 1);
+    name = name.substr(0, dot);
+  }
+  return {.number = static_cast<std::int64_t>(*number), .name = name, .kind = kind};
+}
+
+// The files stand in the order of their numbers, and what is for both before what is for one.
+std::vector<Migration> read_files(Dialect dialect) {
+  const std::string_view wanted = dialect == Dialect::kSqlite ? "sqlite" : "postgres";
+  std::vector<MigrationFile> files(pons_store_migrations_begin, pons_store_migrations_end);
+  std::ranges::sort(files, {}, [](const MigrationFile& file) {
+    const FileName name = read_name(file.name);
+    return std::pair(name.number, name.kind);
+  });
+  std::vector<Migration> all;
+  for (const MigrationFile& file : files) {
+    const FileName name = read_name(file.name);
+    if (!name.kind.empty() && name.kind != wanted) continue;
+    if (all.empty() || all.back().number != name.number)
+      all.push_back({.number = name.number, .name = std::string(name.name), .sql = {}});
+    all.back().sql.append(file.begin, file.end);
+  }
+  return all;
+}
+
 Result<bool> has_migrations_table(Database& database) {
   const auto found = TRY(database.run(
       {.sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'",
@@ -52,40 +93,22 @@ Result<void> apply(Database& database, const Migration& migration) {
       std::chrono::system_clock::now().time_since_epoch());
   TRY_VOID(database.execute("BEGIN IMMEDIATE"));
   Rollback rollback(database);
-  TRY_VOID(database.execute(std::string(migration.sql)));
-  TRY(database.run({.sql = "INSERT INTO schema_migrations (number, name, digest, applied) "
-                           "VALUES ($1, $2, $3, $4)",
-                    .values = {migration.number, std::string(migration.name),
-                               sha256_hex(migration.sql), now.count()}},
-                   kLimits));
+  TRY_VOID(database.execute(migration.sql));
+  TRY(database.run(
+      {.sql = "INSERT INTO schema_migrations (number, name, digest, applied) "
+              "VALUES ($1, $2, $3, $4)",
+       .values = {migration.number, migration.name, sha256_hex(migration.sql), now.count()}},
+      kLimits));
   TRY_VOID(database.execute("COMMIT"));
   return {};
 }
 
 }  // namespace
 
-std::span<const Migration> migrations() {
-  static const std::array<Migration, 6> kAll = {{
-      {.number = 1,
-       .name = "projects_and_keys",
-       .sql = {pons_store_migration_0001_begin, pons_store_migration_0001_end}},
-      {.number = 2,
-       .name = "sandboxes",
-       .sql = {pons_store_migration_0002_begin, pons_store_migration_0002_end}},
-      {.number = 3,
-       .name = "open_sandboxes",
-       .sql = {pons_store_migration_0003_begin, pons_store_migration_0003_end}},
-      {.number = 4,
-       .name = "model_keys",
-       .sql = {pons_store_migration_0004_begin, pons_store_migration_0004_end}},
-      {.number = 5,
-       .name = "sessions",
-       .sql = {pons_store_migration_0005_begin, pons_store_migration_0005_end}},
-      {.number = 6,
-       .name = "sandbox_charges",
-       .sql = {pons_store_migration_0006_begin, pons_store_migration_0006_end}},
-  }};
-  return kAll;
+std::span<const Migration> migrations(Dialect dialect) {
+  static const std::vector<Migration> sqlite = read_files(Dialect::kSqlite);
+  static const std::vector<Migration> postgres = read_files(Dialect::kPostgres);
+  return dialect == Dialect::kSqlite ? sqlite : postgres;
 }
 
 Result<std::int64_t> count_applied(Database& database, std::span<const Migration> known) {

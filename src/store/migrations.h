@@ -2,21 +2,23 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
+#include <string>
 
 #include "database.h"
 #include "pons/base/result.h"
 
 namespace pons::store {
 
-// One file of migrations/: never changed once it was released, because files carry its digest.
+// NNNN_name.sql of migrations/, and behind it NNNN_name.sqlite.sql or NNNN_name.postgres.sql where
+// the two differ. Never changed once it was released: stores carry the digest.
 struct Migration {
   std::int64_t number;
-  std::string_view name;
-  std::string_view sql;
+  std::string name;
+  std::string sql;
 };
 
-std::span<const Migration> migrations();
+// All of them, in their order.
+std::span<const Migration> migrations(Dialect dialect);
 
 // How many of `known` have made the tables of this file, in order from the first. An error when one
 // of them was another text, or there is one that is not known.

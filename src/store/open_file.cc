@@ -118,7 +118,7 @@ Result<StoreFileInfo> check_store_file(const std::string& path) {
   TRY_VOID(check_owner(database));
   TRY_VOID(check_size(database, path, *size));
   TRY_VOID(check_pages(database, Depth::kWhole));
-  const auto applied = TRY(count_applied(database, migrations()));
+  const auto applied = TRY(count_applied(database, migrations(Dialect::kSqlite)));
   return StoreFileInfo{.bytes = static_cast<std::uint64_t>(*size), .migrations = applied};
 }
 

@@ -79,7 +79,7 @@ struct SqliteStore::Threads {
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(linux::Loop& loop, StoreOptions options) {
   if (options.shown.empty()) options.shown = options.path;
-  Database writing = TRY(open_or_create(options.path, options.shown, migrations()));
+  Database writing = TRY(open_or_create(options.path, options.shown, migrations(Dialect::kSqlite)));
   Database reading = TRY(Database::open(options.path, options.shown, Access::kReadOnly));
   Database copying = TRY(Database::open(options.path, options.shown, Access::kReadWrite));
   auto threads = std::make_unique<Threads>(loop, options.limits, std::move(writing),

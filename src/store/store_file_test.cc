@@ -65,7 +65,7 @@ TEST_F(StoreFileTest, AWholeFileIsFoundWholeAndNothingIsWrittenBesideIt) {
   make_store(100);
   const auto info = check_store_file(file_);
   ASSERT_TRUE(info) << info.error().describe();
-  EXPECT_EQ(info->migrations, static_cast<std::int64_t>(migrations().size()));
+  EXPECT_EQ(info->migrations, static_cast<std::int64_t>(migrations(Dialect::kSqlite).size()));
   EXPECT_EQ(info->bytes, std::filesystem::file_size(file_));
   EXPECT_FALSE(std::filesystem::exists(file_ + "-wal"));
   EXPECT_FALSE(std::filesystem::exists(file_ + "-shm"));
@@ -153,7 +153,7 @@ TEST_F(StoreFileTest, AFileMadeByAnotherTextOfAMigrationIsRefused) {
 }
 
 TEST_F(StoreFileTest, AnOlderFileIsBroughtUpToDateAndKeepsItsRows) {
-  const auto older = migrations().subspan(0, 1);
+  const auto older = migrations(Dialect::kSqlite).subspan(0, 1);
   {
     auto database = open_or_create(file_, file_, older);
     ASSERT_TRUE(database) << database.error().describe();
@@ -169,14 +169,14 @@ TEST_F(StoreFileTest, AnOlderFileIsBroughtUpToDateAndKeepsItsRows) {
 
 TEST_F(StoreFileTest, AMigrationThatFailsLeavesNothingOfItself) {
   const std::array<Migration, 2> broken = {
-      migrations()[0],
+      migrations(Dialect::kSqlite)[0],
       Migration{.number = 2, .name = "broken", .sql = "CREATE TABLE half (a TEXT); NONSENSE"}};
   EXPECT_FALSE(open_or_create(file_, file_, broken));
   EXPECT_FALSE(std::filesystem::exists(file_)) << "a file of the right name is always whole";
   make_store(1);
   std::filesystem::remove(file_);
   {
-    ASSERT_TRUE(open_or_create(file_, file_, migrations().subspan(0, 1)));
+    ASSERT_TRUE(open_or_create(file_, file_, migrations(Dialect::kSqlite).subspan(0, 1)));
   }
   EXPECT_FALSE(open_or_create(file_, file_, broken));
   open();

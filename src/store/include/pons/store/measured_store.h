@@ -12,6 +12,7 @@ class MeasuredStore final : public Store {
   // Both must outlive it.
   MeasuredStore(Store& store, const Clock& clock) : store_(store), clock_(clock) {}
 
+  Dialect dialect() const override { return store_.dialect(); }
   Task<Result<std::vector<Outcome>>> write(Transaction transaction) override;
   Task<Result<std::vector<Row>>> read(Statement statement) override {
     return store_.read(std::move(statement));

@@ -39,6 +39,7 @@ class SqliteStore final : public Store {
   static Result<std::unique_ptr<SqliteStore>> open(linux::Loop& loop, StoreOptions options);
   ~SqliteStore() override;
 
+  Dialect dialect() const override { return Dialect::kSqlite; }
   Task<Result<std::vector<Outcome>>> write(Transaction transaction) override;
   Task<Result<std::vector<Row>>> read(Statement statement) override;
 

@@ -43,9 +43,14 @@ struct Outcome {
   std::vector<Row> rows;
 };
 
+// Whose SQL it is, for the few statements that the two do not share (searching texts).
+enum class Dialect : std::uint8_t { kSqlite, kPostgres };
+
 class Store {
  public:
   virtual ~Store() = default;
+
+  virtual Dialect dialect() const = 0;
 
   // All statements or none; on disk when answered. kConflict when a row count or a constraint is
   // not kept, kUnavailable when there is no room for it now, kTimeout when the answer took too
