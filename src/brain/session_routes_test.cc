@@ -1,9 +1,13 @@
-#include <gtest/gtest.h>
+#include <set>
 
+#include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "brain_fixture.h"
 #include "pons/base/json.h"
+#include "pons/managed/managed.h"
+#include "pons/managed/reference.h"
 #include "pons/session/store_log.h"
 
 namespace pons::brain {
@@ -220,6 +224,17 @@ TEST_F(SessionRoutesTest, ALogOfTodayReplays) {
   const Json replayed = json(ask("operator", "POST", "/sessions/" + id + "/replay"));
   EXPECT_GT(replayed.at("events"), 4);
   EXPECT_EQ(replayed.at("divergences").size(), 0U);
+}
+
+TEST_F(SessionRoutesTest, EveryRouteOfTheManagedApiIsInItsReferenceAndNoOther) {
+  managed::ManagedApi api(*store_, clock_, sessions_);
+  std::set<std::string> served;
+  for (const http::Route& route : api.routes())
+    served.insert(fmt::format("{} {}", route.method, route.pattern));
+  std::set<std::string> described;
+  for (const managed::RouteText& route : managed::route_texts())
+    described.insert(fmt::format("{} {}", route.method, route.pattern));
+  EXPECT_EQ(described, served);
 }
 
 }  // namespace

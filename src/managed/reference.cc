@@ -1,0 +1,54 @@
+#include "pons/managed/reference.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+namespace pons::managed {
+
+namespace {
+
+constexpr auto kRoutes = std::to_array<RouteText>({
+    {"POST", "/v1/agents", "makes an agent: `name`, `model`, `system`, `tools` …"},
+    {"GET", "/v1/agents", "lists agents; `include_archived`, `created_at[gte]`, `created_at[lte]`"},
+    {"GET", "/v1/agents/{id}", "an agent; `?version=N` as it was"},
+    {"POST", "/v1/agents/{id}",
+     "changes it: a new version; 409 when `version` is not the last one"},
+    {"GET", "/v1/agents/{id}/versions", "its versions, newest first"},
+    {"POST", "/v1/agents/{id}/archive", "no new sessions with it, for ever"},
+    {"POST", "/v1/environments", "makes an environment: `name`, `config`"},
+    {"GET", "/v1/environments", "lists environments"},
+    {"GET", "/v1/environments/{id}", "an environment"},
+    {"POST", "/v1/environments/{id}", "changes it"},
+    {"DELETE", "/v1/environments/{id}", "deletes it"},
+    {"POST", "/v1/environments/{id}/archive", "no new sessions in it, for ever"},
+    {"POST", "/v1/sessions",
+     "makes a session: `agent`, `environment_id`, `initial_events`, `budget`"},
+    {"GET", "/v1/sessions",
+     "lists sessions; `agent_id`, `agent_version`, `deployment_id`, `statuses[]`, `order`, "
+     "`created_at[…]`, `include_archived`"},
+    {"GET", "/v1/sessions/{id}", "a session"},
+    {"POST", "/v1/sessions/{id}", "changes title, metadata, tools, budget"},
+    {"DELETE", "/v1/sessions/{id}", "deletes it and its log"},
+    {"POST", "/v1/sessions/{id}/archive", "ends it; its log stays"},
+    {"GET", "/v1/sessions/{id}/events", "its events; `types[]`, `order`, `created_at[…]`"},
+    {"POST", "/v1/sessions/{id}/events",
+     "says something: messages, interrupts, decisions, results of tools"},
+    {"GET", "/v1/sessions/{id}/events/stream",
+     "events as they happen (server-sent events); `event_deltas[]`, `Last-Event-ID`"},
+});
+
+}  // namespace
+
+std::span<const RouteText> route_texts() {
+  return kRoutes;
+}
+
+std::string write_reference() {
+  std::string table = "| Method | Path | |\n|---|---|---|\n";
+  for (const RouteText& route : kRoutes)
+    table += fmt::format("| {} | `{}` | {} |\n", route.method, route.pattern, route.what);
+  return table;
+}
+
+}  // namespace pons::managed
