@@ -63,7 +63,8 @@ constexpr std::string_view kWords[] = {"v2",
                                        "completions",
                                        "responses",
                                        "models",
-                                       "usage"};
+                                       "usage",
+                                       "mcp"};
 
 bool is_word(std::string_view segment) {
   return segment.empty() || std::ranges::find(kWords, segment) != std::end(kWords);
