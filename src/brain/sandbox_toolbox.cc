@@ -87,6 +87,12 @@ bool SandboxToolbox::offers(std::string_view tool) const {
          session::is_allowed(agent_, tool);
 }
 
+std::string SandboxToolbox::instructions() const {
+  return "Sandboxes: fresh, isolated Linux machines for one task each. Take one with "
+         "sandbox_provision, run commands in it with sandbox_execute. They end with this session "
+         "unless they are kept.";
+}
+
 std::string SandboxToolbox::list() const {
   Json offered = Json::array();
   const auto all = parse_json(session::write_tools(agent_));

@@ -31,6 +31,7 @@ class SandboxToolbox final : public mcp::Toolbox {
         agent_(std::move(agent)),
         work_(loop) {}
 
+  std::string instructions() const override;
   std::string list() const override;
   Task<Result<mcp::ToolResult>> call(mcp::ToolCall call) override;
   void cancel(const std::string& session, const std::string& call) override;

@@ -69,7 +69,7 @@ Task<> Bridge::take(std::string line) {
     greeting_ = *request;  // all that follows needs the session
     co_return co_await carry(std::move(*message));
   }
-  co_await room_.wait(kNever);
+  if (request != nullptr) co_await room_.wait(kNever);  // a cancellation makes room: it never waits
   carried_.spawn(carry(std::move(*message)));
   if (carried_.size() >= kUnderWayMax) room_.reset();
 }

@@ -18,10 +18,6 @@ namespace pons::mcp {
 
 namespace {
 
-constexpr std::string_view kInstructions =
-    "Sandboxes: fresh, isolated Linux machines for one task each. Take one with sandbox_provision, "
-    "run commands in it with sandbox_execute. They end with this session unless they are kept.";
-
 bool is_media_type(std::string_view field, std::string_view wanted) {
   return equal_ignoring_case(trim(field.substr(0, field.find(';'))), wanted);
 }
@@ -138,10 +134,11 @@ void Server::initialize(http::Exchange& exchange, const std::string& project,
   if (ousted != nullptr) end(ousted);
   if (!session)
     return refuse(exchange, 429, std::move(session.error().message), kLimitReached, request.id);
-  const Json result = {{"protocolVersion", version},
-                       {"capabilities", {{"tools", Json::object()}}},
-                       {"serverInfo", {{"name", "pons"}, {"version", pons::version()}}},
-                       {"instructions", kInstructions}};
+  Json result = {{"protocolVersion", version},
+                 {"capabilities", {{"tools", Json::object()}}},
+                 {"serverInfo", {{"name", "pons"}, {"version", pons::version()}}}};
+  if (auto words = toolbox_.instructions(); !words.empty())
+    result["instructions"] = std::move(words);
   exchange.respond({.body = write_result(request.id, dump_json(result)) + "\n",
                     .fields = {{"Mcp-Session-Id", (*session)->id}}});
 }

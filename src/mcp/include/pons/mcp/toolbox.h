@@ -24,6 +24,8 @@ class Toolbox {
  public:
   virtual ~Toolbox() = default;
 
+  // What a model is told of all of them together; may be empty.
+  virtual std::string instructions() const { return {}; }
   // A JSON list of {"name", "description", "inputSchema"}; the same for as long as the process
   // lives.
   virtual std::string list() const = 0;
