@@ -16,8 +16,8 @@
 namespace pons::brain {
 
 // What a key opens. All but the last unless told otherwise.
-inline constexpr std::array<std::string_view, 4> kScopes = {"sandboxes", "sessions", "models",
-                                                            "admin"};
+inline constexpr std::array<std::string_view, 5> kScopes = {"sandboxes", "sessions", "models",
+                                                            "mcp", "admin"};
 std::vector<std::string> default_scopes();
 bool is_scope(std::string_view text);
 

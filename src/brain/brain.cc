@@ -14,6 +14,7 @@
 #include "pons/brain/warden_hands.h"
 #include "pons/linux/run_task.h"
 #include "pons/managed/managed.h"
+#include "pons/mcp/server.h"
 #include "pons/sandbox/remote.h"
 #include "pons/session/agents.h"
 #include "pons/session/store_log.h"
@@ -23,6 +24,7 @@
 #include "recorded_hands.h"
 #include "routes.h"
 #include "sandbox_bills.h"
+#include "sandbox_toolbox.h"
 #include "session_metrics.h"
 #include "trace_sender.h"
 
@@ -87,6 +89,9 @@ Result<int> run(roles::RoleStart start) {
   runtime->add_routes(session_routes(minds));
   managed::ManagedApi api(measured, clock, sessions);
   runtime->add_routes(api.routes());
+  SandboxToolbox toolbox(loop, hands, boundary, sandboxes, minds.agents.at("default"));
+  mcp::Server mcp_server(loop, toolbox);
+  runtime->add_routes(mcp_routes(mcp_server));
   runtime->set_body_bytes_max(kSessionBodyBytesMax);
   SessionMetrics metrics;
   TraceSender traces(loop, sessions, runtime->client_to(Role::kGateway));
@@ -105,6 +110,8 @@ Result<int> run(roles::RoleStart start) {
   work.spawn(traces.run());
   work.spawn(sessions.keep_going());
   work.spawn(bills.keep_going());
+  work.spawn(toolbox.end_orphans());
+  work.spawn(mcp_server.keep_tidy());
   return runtime->run();
 }
 

@@ -11,6 +11,10 @@
 #include "sandbox_records.h"
 #include "session_requests.h"
 
+namespace pons::mcp {
+class Server;
+}
+
 namespace pons::brain {
 
 // What the routes work on; outlives them.
@@ -52,5 +56,9 @@ struct Minds {
 //   POST      /sessions/{id}/archive     POST /sessions/{id}/replay
 //   GET       /sessions/{id}/outputs/{digest}
 std::vector<http::Route> session_routes(Minds& minds);
+
+// To the same callers:
+//   DELETE, GET, POST /mcp               MCP over streamable HTTP (pons/mcp/server.h)
+std::vector<http::Route> mcp_routes(mcp::Server& server);
 
 }  // namespace pons::brain

@@ -80,7 +80,7 @@ TEST_F(RoutesTest, AKeyIsShownOnceAndOnlyItsHashIsKept) {
   const std::string digits = text.substr(5);
   EXPECT_EQ(digits.find_first_not_of("0123456789abcdef"), std::string::npos);
   EXPECT_EQ(made.at("project"), "default");
-  EXPECT_EQ(made.at("scopes"), Json({"sandboxes", "sessions", "models"}));
+  EXPECT_EQ(made.at("scopes"), Json({"sandboxes", "sessions", "models", "mcp"}));
 
   const Json known = keys().at("keys");
   ASSERT_EQ(known.size(), 1U);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "caller_project.h"
 #include "pons/base/json.h"
 #include "pons/base/text.h"
 #include "pons/http/error_status.h"
@@ -21,20 +22,6 @@ constexpr Duration kKeepAliveTime = std::chrono::seconds(15);
 constexpr std::uint64_t kPageMax = 1'000;
 // Of the events of one page: one that is larger is a page of its own.
 constexpr std::size_t kPageBytes = 4 << 20;
-
-// Who asks has been found out by the front; the operator says which project.
-Result<std::string> project_of(const http::Exchange& exchange) {
-  const std::string& role = exchange.peer().role;
-  if (role == "front") {
-    const auto project = exchange.request().find("x-pons-project");
-    if (project && !project->empty()) return std::string(*project);
-  }
-  if (role == "operator") {
-    const auto project = TRY(http::find_query(exchange.request().query(), "project"));
-    return project.value_or("default");
-  }
-  return make_error(ErrorCode::kDenied, "find caller", "this is for callers of the API");
-}
 
 Result<std::uint64_t> number_of(const http::Exchange& exchange, const char* name,
                                 std::uint64_t otherwise, std::uint64_t max) {

@@ -85,6 +85,7 @@ int run(int argc, char** argv) {
   add_restore(app, common, exit_code);
   add_version(app, common, exit_code);
   add_sandbox(app, common, exit_code);
+  add_mcp(app, exit_code);
   add_completion(app, exit_code);
 
   if (explain_unknown_command(app, argc, argv)) return kUsageError;

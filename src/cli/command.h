@@ -86,6 +86,7 @@ void add_backup(CLI::App& app, Common& common, int& exit_code);
 void add_restore(CLI::App& app, Common& common, int& exit_code);
 void add_version(CLI::App& app, Common& common, int& exit_code);
 void add_sandbox(CLI::App& app, Common& common, int& exit_code);
+void add_mcp(CLI::App& app, int& exit_code);
 void add_completion(CLI::App& app, int& exit_code);
 
 }  // namespace pons::cli

@@ -117,6 +117,14 @@ Result<std::shared_ptr<const Policy>> Attachments::compile(const PolicyChoice& c
   return Policy::compile(*document, ++generation_, packages_);
 }
 
+Result<std::shared_ptr<const Policy>> Attachments::find_policy(std::string environment) {
+  if (environment.empty())
+    return make_error(ErrorCode::kInvalid, "find environment", "no environment is named");
+  auto policy = TRY(compile({.environment = std::move(environment), .document = {}}));
+  TRY_VOID(check_secrets(*policy));
+  return policy;
+}
+
 // All that it names is looked for at each host that it names it for.
 Result<void> Attachments::check_secrets(const Policy& policy) const {
   std::set<std::pair<std::string, std::string>> counted;

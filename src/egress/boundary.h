@@ -46,6 +46,14 @@ class VaultNeedles {
 
 class AccessRequests;
 
+}  // namespace pons::egress
+
+namespace pons::mcp {
+class Server;
+}
+
+namespace pons::egress {
+
 // What all sandboxes' traffic has in common.
 struct Boundary {
   linux::Loop& loop;
@@ -62,9 +70,10 @@ struct Boundary {
   std::shared_ptr<http::TlsContext> client_tls;
   std::shared_ptr<http::TlsSessions> sessions;
   vault::ProjectSecrets* project_secrets = nullptr;  // null: no project has any
-  int gateway_channel = -1;                          // to the role behind gateway.pons.internal
-  std::uint64_t flows = 0;                           // open now
-  std::uint64_t body_memory = 0;                     // bytes, see body_memory.h
+  mcp::Server* tools = nullptr;   // at tools.pons.internal/mcp; null: nothing is there
+  int gateway_channel = -1;       // to the role behind gateway.pons.internal
+  std::uint64_t flows = 0;        // open now
+  std::uint64_t body_memory = 0;  // bytes, see body_memory.h
   Metrics metrics{};
 };
 

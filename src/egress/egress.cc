@@ -9,10 +9,12 @@
 
 #include "access_requests.h"
 #include "attachments.h"
+#include "no_tools.h"
 #include "pons/audit/routes.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/egress/trust_files.h"
+#include "pons/mcp/server.h"
 #include "pons/supervisor/role_runtime.h"
 #include "pons/vault/routes.h"
 #include "pons/vault/secret_routes.h"
@@ -26,6 +28,9 @@ using roles::Role;
 
 // Where the resolver of a sandbox is: everywhere, but programs want to be told.
 constexpr Duration kLookBeforeSleeping = std::chrono::microseconds(100);
+// Of MCP inside sandboxes; a project is one sandbox.
+constexpr mcp::ServerLimits kToolsLimits{
+    .sessions_per_project = 8, .calls_per_project = 8, .calls_per_session = 8};
 constexpr std::string_view kResolverFile = "nameserver 127.0.0.1\noptions edns0\n";
 
 Result<void> make_directory(const char* path) {
@@ -145,6 +150,8 @@ Result<int> serve(roles::RoleStart start) {
   // A request waits twice for this loop; waking it costs more than the work it does.
   loop.look_before_sleeping(kLookBeforeSleeping);
   names::Resolver resolver(loop, names::read_resolver_settings());
+  NoTools no_tools;
+  mcp::Server tools(loop, no_tools, kToolsLimits);
   Boundary boundary{.loop = loop,
                     .clock = kClock,
                     .vault = *vault,
@@ -160,6 +167,7 @@ Result<int> serve(roles::RoleStart start) {
                         http::TlsTrust{.authority_file = {}, .forbidden = authority.own_pem()})),
                     .sessions = std::make_shared<http::TlsSessions>(kClock),
                     .project_secrets = project_secrets.get(),
+                    .tools = &tools,
                     .gateway_channel = runtime->channel_to(Role::kGateway)};
   Attachments attachments(boundary, runtime->keeper(), TRY(read_packages(runtime->start())),
                           TRY(read_map(runtime->start(), "environments")));
@@ -172,6 +180,7 @@ Result<int> serve(roles::RoleStart start) {
   runtime->add_routes(vault::secret_routes(*project_secrets, refuse_unless_caller));
   runtime->add_routes(audit::audit_routes(*audit, supervisor::refuse_unless_operator));
   loop.spawn(flush_audit(loop, *audit));
+  loop.spawn(tools.keep_tidy());
   loop.spawn(forget_old_secrets(loop, *vault, sent_secrets));
   return runtime->run();
 }

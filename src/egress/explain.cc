@@ -5,46 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "judge.h"
+#include "outside_url.h"
 #include "pick_addresses.h"
 #include "pons/base/text.h"
 
 namespace pons::egress {
 
 namespace {
-
-struct Address {
-  Origin origin;
-  std::string target;
-};
-
-Result<Address> parse_url(std::string_view url) {
-  const auto wrong = [] {
-    return make_error(ErrorCode::kInvalid, "read URL", "write it as https://host/path");
-  };
-  bool tls = true;
-  if (url.starts_with("http://")) {
-    tls = false;
-    url.remove_prefix(7);
-  } else if (url.starts_with("https://")) {
-    url.remove_prefix(8);
-  } else {
-    return wrong();
-  }
-  const std::size_t slash = std::min(url.find_first_of("/?#"), url.size());
-  std::string_view authority = url.substr(0, slash);
-  std::string target(url.substr(slash, url.find('#', slash) - slash));
-  if (!target.starts_with('/')) target.insert(0, "/");
-  std::uint16_t port = tls ? 443 : 80;
-  const std::size_t colon = authority.rfind(':');
-  if (colon != std::string_view::npos && authority.find(']', colon) == std::string_view::npos) {
-    const auto number = parse_decimal(authority.substr(colon + 1));
-    if (!number || *number == 0 || *number > 65'535) return wrong();
-    port = static_cast<std::uint16_t>(*number);
-    authority = authority.substr(0, colon);
-  }
-  const Destination host = TRY(parse_destination(authority));
-  return Address{{host, port, tls}, std::move(target)};
-}
 
 Json refused(const Decision& decision, const Origin& origin) {
   const Refusal refusal = refusal_of(decision, origin);
@@ -59,7 +26,7 @@ Json refused(const Decision& decision, const Origin& origin) {
 
 Task<Result<Json>> explain_request(Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox,
                                    std::string url, std::string method) {
-  CO_TRY(const Address address, parse_url(url));
+  CO_TRY(const OutsideUrl address, parse_outside_url(url));
   const Origin& origin = address.origin;
   // Held: another may take its place while the name is resolved.
   const std::shared_ptr<const Policy> held = sandbox->policy;

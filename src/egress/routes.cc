@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "access_requests.h"
+#include "carrier.h"
 #include "explain.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
@@ -201,6 +202,11 @@ Task<> answer_redaction(Context context, http::Exchange& exchange) {
   exchange.respond(std::move(answer));
 }
 
+Task<> refuse_other(http::Exchange& exchange) {
+  exchange.respond(http::error_response(403, "denied", "this is for somebody else"));
+  co_return;
+}
+
 enum class Who : std::uint8_t { kWarden, kOperator, kCallers, kRoles };
 
 bool may_ask(Who who, const std::string& role) {
@@ -221,13 +227,11 @@ bool may_ask(Who who, const std::string& role) {
 
 std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachments) {
   const Context context{boundary, attachments};
+  const auto carrier = std::make_shared<Carrier>(boundary, attachments);
   const auto handler = [context](Who who, Work work) -> http::RouteHandler {
     return
         [context, who, work](http::Exchange& exchange, const http::PathValues& values) -> Task<> {
-          if (!may_ask(who, exchange.peer().role)) {
-            exchange.respond(http::error_response(403, "denied", "this is for somebody else"));
-            return [](http::Exchange&) -> Task<> { co_return; }(exchange);
-          }
+          if (!may_ask(who, exchange.peer().role)) return refuse_other(exchange);
           return answer(work, context, exchange, values.empty() ? "" : std::string(values.front()));
         };
   };
@@ -241,6 +245,11 @@ std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachme
           {"POST", "/explain", handler(Who::kOperator, explain)},
           {"GET", "/access-requests", handler(Who::kOperator, list_access_requests)},
           {"POST", "/access-requests/{id}/close", handler(Who::kOperator, close_access_request)},
+          {"POST", "/carry",
+           [carrier](http::Exchange& exchange, const http::PathValues&) {
+             if (exchange.peer().role != "brain") return refuse_other(exchange);
+             return carrier->handle(exchange);
+           }},
           {"POST", "/scan", handler(Who::kRoles, scan_for_secrets)},
           {"POST", "/redact", [context](http::Exchange& exchange, const http::PathValues&) {
              return answer_redaction(context, exchange);

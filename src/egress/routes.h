@@ -14,6 +14,7 @@ inline constexpr std::size_t kRedactedBytesMax = 32 << 20;
 // For the operator:  GET /sandboxes, PUT /sandboxes/{id}/policy, PUT /environments, POST /explain,
 //                    GET /access-requests, POST /access-requests/{id}/close
 // For callers of the API, too: GET and PUT /sandboxes/{id}/policy
+// For the brain:     POST /carry (carrier.h)
 // For every role:    POST /scan, POST /redact?more=1&sandboxes=ID,ID
 std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachments);
 

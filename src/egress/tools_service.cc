@@ -1,4 +1,6 @@
-// What egress itself answers at tools.pons.internal: POST /access-requests.
+// What egress itself answers at tools.pons.internal: POST /access-requests, and MCP at /mcp.
+
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -6,6 +8,7 @@
 #include "discretion.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
+#include "pons/mcp/server.h"
 #include "relay_case.h"
 
 namespace pons::egress {
@@ -65,9 +68,13 @@ std::expected<AccessRequest, Refusal> ask_for_access(Boundary& boundary, Attache
 
 Task<std::optional<Refusal>> Relay::answer_tool(Case& request) {
   const http::RequestHead& head = request.exchange.request();
+  if (head.path() == "/mcp" && boundary_.tools != nullptr && !head.upgrade) {
+    co_await boundary_.tools->handle(request.exchange, fmt::format("{:016x}", sandbox_->key));
+    co_return std::nullopt;
+  }
   if (head.path() != "/access-requests" || head.upgrade)
     co_return refuse(404, "not_found", "there is nothing at this path",
-                     "POST /access-requests is what there is");
+                     "POST /access-requests and /mcp are what there is");
   if (head.method != "POST")
     co_return refuse(405, "method_not_allowed", "access is asked for with POST", "use POST");
   if (auto refusal = co_await prepare_body(request)) co_return refusal;

@@ -99,7 +99,7 @@ Result<Identity> Keys::identify(const http::RequestHead& request) const {
   if (is_admin_token(key))
     return Identity{.key = "admin",
                     .project = std::string(kFirstProject),
-                    .scopes = {"sandboxes", "sessions", "models", "admin"}};
+                    .scopes = {"sandboxes", "sessions", "models", "mcp", "admin"}};
   if (heard_ == TimePoint{} || loop_.now() - heard_ > kStale)
     return make_error(ErrorCode::kUnavailable, "identify",
                       "keys cannot be checked at this moment; try again");

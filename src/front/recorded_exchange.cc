@@ -70,7 +70,8 @@ constexpr std::string_view kWords[] = {"v2",
                                        "events",
                                        "stream",
                                        "versions",
-                                       "archive"};
+                                       "archive",
+                                       "mcp"};
 
 bool is_word(std::string_view segment) {
   return segment.empty() || std::ranges::find(kWords, segment) != std::end(kWords);

@@ -160,3 +160,55 @@ class Secrets(unittest.TestCase):
         session = self.client.ask("GET", "/x/sessions")["sessions"][0]["id"]
         for stub in self.stub(session):
             self.assertNotIn(stub, done.stdout)
+
+    # ---- clients of MCP have the same sandboxes
+
+    def post_mcp(self, method, params=None, session=None):
+        """The session's name, and the result."""
+        connection = self.client.connection()
+        try:
+            headers = {"X-API-Key": self.client.key, "Content-Type": "application/json", "Accept": "application/json"}
+            if session:
+                headers["Mcp-Session-Id"] = session
+            message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
+            connection.request("POST", "/mcp", json.dumps(message), headers)
+            response = connection.getresponse()
+            answer = json.loads(response.read())
+            self.assertIn("result", answer)
+            return response.headers["Mcp-Session-Id"], answer["result"]
+        finally:
+            connection.close()
+
+    def run_over_mcp(self, session, command):
+        _, result = self.post_mcp("tools/call", {"name": "sandbox_execute", "arguments": {"command": command}}, session)
+        return result["content"][0]["text"]
+
+    def begin_mcp(self):
+        session, _ = self.post_mcp("initialize", {"protocolVersion": "2025-11-25"})
+        self.post_mcp("tools/call", {"name": "sandbox_provision", "arguments": {"task_description": "t"}}, session)
+        return session
+
+    def test_a_client_of_mcp_sees_neither_the_secret_nor_what_stands_for_it(self):
+        session = self.begin_mcp()
+        shown = self.run_over_mcp(session, "echo token=$GITHUB_TOKEN")
+        self.assertRegex(shown, r"token=xxx_x{20,}\n\[exit code 0")
+        much = self.run_over_mcp(session, "echo token=$GITHUB_TOKEN; seq 1 9000; echo token=$GITHUB_TOKEN")
+        self.assertRegex(much, r"^token=xxx_x{20,}")
+        used = self.run_over_mcp(session, CURL)
+        self.assertIn("Bearer xxx_x", used)
+        for text_shown in (shown, much, used):
+            self.assertIsNone(TOKEN.search(text_shown))
+            self.assertIsNone(self.world.find_leak(text_shown.encode()))
+
+    def test_inside_a_sandbox_mcp_answers_and_has_no_tools(self):
+        session = self.begin_mcp()
+
+        def ask(method, params, options):
+            message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+            return self.run_over_mcp(session, "curl -sS -H 'Content-Type: application/json' -H 'Accept: application/json' "
+                                     f"{options} -d '{message}' http://tools.pons.internal/mcp")
+
+        self.assertIn('"name":"pons"', ask("initialize", {"protocolVersion": "2025-11-25"}, "-D head"))
+        known = """-H "$(grep -i mcp-session-id head | tr -d '[:cntrl:]')" """
+        self.assertIn('"tools":[]', ask("tools/list", {}, known))
+        self.assertIn("no such tool", ask("tools/call", {"name": "sandbox_provision"}, known))

@@ -1,0 +1,88 @@
+#include "carrier.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "carried_exchange.h"
+#include "outside_url.h"
+#include "pons/base/id.h"
+#include "pons/base/text.h"
+#include "pons/http/error_status.h"
+#include "relay.h"
+
+namespace pons::egress {
+
+namespace {
+
+// Keys of sandboxes are counted from one; those that live for one request must not meet them.
+constexpr std::uint64_t kKeysBegin = 1ULL << 63;
+
+bool is_passed_on(std::string_view field) {
+  constexpr std::array kFields = {"accept", "content-type", "last-event-id", "mcp-session-id",
+                                  "mcp-protocol-version"};
+  return std::ranges::any_of(
+      kFields, [&](std::string_view known) { return equal_ignoring_case(field, known); });
+}
+
+Error wrong(std::string why) {
+  return make_error(ErrorCode::kInvalid, "carry request", std::move(why));
+}
+
+}  // namespace
+
+struct Carrier::Order {
+  OutsideUrl url;
+  CarriedExchange::Request request;
+  std::shared_ptr<AttachedSandbox> sandbox;  // in whose place it leaves; lives for this request
+};
+
+Result<Carrier::Order> Carrier::read_order(const http::RequestHead& head) {
+  const auto value = [&](std::string_view name) {
+    return std::string(head.find(name).value_or(""));
+  };
+  Order order{.url = TRY(parse_outside_url(value("x-pons-url")))};
+  order.request = {
+      .method = value("x-pons-method"), .target = order.url.target, .host = order.url.authority};
+  if (order.request.method != "POST" && order.request.method != "GET" &&
+      order.request.method != "DELETE")
+    return wrong("x-pons-method must be DELETE, GET or POST");
+  const auto* name = std::get_if<names::HostName>(&order.url.origin.host);
+  if (name != nullptr && is_built_in(*name)) return wrong("roles of ours are not outside");
+  const std::string whose = value("x-pons-for");
+  if (!is_id_text(whose)) return wrong("x-pons-for must name a session");
+  auto policy = TRY(attachments_.find_policy(value("x-pons-environment")));
+  order.sandbox = std::make_shared<AttachedSandbox>(
+      boundary_.loop, kKeysBegin + ++carried_, fmt::format("for:{}", whose), std::move(policy));
+  for (const http::Field& field : head.fields)
+    if (is_passed_on(field.name)) order.request.fields.emplace_back(field.name, field.value);
+  const std::string credential = value("x-pons-credential");
+  if (credential.empty()) return order;
+  const auto& grants = order.sandbox->grants(boundary_.vault);
+  const auto granted = std::ranges::find(grants, credential,
+                                         [](const Grant& grant) { return grant.credential->name; });
+  if (granted == grants.end())
+    return make_error(ErrorCode::kDenied, "carry request",
+                      "the environment grants no such credential, or it is not in the vault");
+  order.request.fields.emplace_back("authorization", fmt::format("Bearer {}", granted->stub));
+  return order;
+}
+
+Task<> Carrier::handle(http::Exchange& exchange, std::unique_ptr<http::Transport> ready) {
+  auto order = read_order(exchange.request());
+  if (!order) {
+    exchange.respond(http::error_response(order.error()));
+    co_return;
+  }
+  const Origin& origin = order->url.origin;
+  const Decision decision = order->sandbox->policy->judge_connect(origin.host, origin.port);
+  if (!decision.allowed()) {
+    exchange.respond(to_response(refusal_of(decision, origin), to_text(origin.host), ""));
+    co_return;
+  }
+  CarriedExchange carried(exchange, std::move(order->request));
+  Relay relay(boundary_, order->sandbox, origin, std::move(ready));
+  co_await relay.handle(carried);
+}
+
+}  // namespace pons::egress

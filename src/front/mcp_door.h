@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "keys.h"
+#include "passage.h"
+#include "pons/http/client.h"
+#include "role_line.h"
+
+namespace pons::front {
+
+// /mcp: who calls is found out here, and that no stranger's page does; all else is the brain's.
+class McpDoor {
+ public:
+  // `domain` as in the configuration; may be empty.
+  McpDoor(linux::Loop& loop, const Keys& keys, RoleLine& brain, std::string domain);
+
+  static bool is_for_mcp(const http::RequestHead& request) { return request.path() == "/mcp"; }
+  Task<> handle(RecordedExchange& exchange);
+
+ private:
+  linux::Loop& loop_;
+  const Keys& keys_;
+  http::Client brain_;
+  std::string domain_;
+};
+
+}  // namespace pons::front
