@@ -142,8 +142,8 @@ int Database::authorize(void* state, int action, const char* first, const char* 
     case SQLITE_FUNCTION:
     case SQLITE_RECURSIVE:
       return SQLITE_OK;
-    // FTS5 asks it on its own behalf, to see whether another connection has changed its tables; it
-    // is a number, and changes nothing.
+    // FTS5 asks it, to see whether another connection has changed its tables. It is a number, and
+    // asking changes nothing.
     case SQLITE_PRAGMA:
       return second == nullptr && std::string_view(first) == "data_version" ? SQLITE_OK
                                                                             : SQLITE_DENY;
