@@ -99,11 +99,13 @@ Task<Result<void>> MemoryStores::expect_room(Place place, std::int64_t memories,
 Task<Result<std::optional<PathConflict>>> MemoryStores::find_conflict(Place place, std::string path,
                                                                       std::string except) {
   Values values = {place.store, std::move(except)};
-  const std::string conflicting = is_conflicting(values, "m", path);
+  const Conflicts conflicts = find_conflicts(values, "$1", "$2", path);
+  const auto one_of = [](const std::string& which) {
+    return fmt::format("SELECT o.id, o.path {} ORDER BY o.path LIMIT 1", which);
+  };
   CO_TRY(const auto rows,
-         co_await read(fmt::format("SELECT m.id, m.path FROM memories AS m WHERE m.store_id = $1 "
-                                   "AND m.id <> $2 AND {} ORDER BY m.path LIMIT 1",
-                                   conflicting),
+         co_await read(fmt::format("SELECT * FROM ({}) AS a UNION ALL SELECT * FROM ({}) AS b",
+                                   one_of(conflicts.above), one_of(conflicts.below)),
                        std::move(values)));
   if (rows.empty()) co_return std::nullopt;
   PathConflict conflict;
@@ -126,15 +128,14 @@ store::Statement insert_memory(const Place& place, const NewVersion& version) {
                    size_of(*version.content),
                    std::string(name_of(version.provenance)),
                    version.created_ms};
-  const std::string conflicting = is_conflicting(values, "o", version.path);
+  const std::string is_free = no_conflicts(find_conflicts(values, "$1", "$3", version.path));
   return {.sql = fmt::format(
               "INSERT INTO memories (id, project_id, store_id, number, path, version_id, sha256, "
               "size, provenance, pinned, uses, used, weight, created, updated) "
               "SELECT $3, s.project_id, s.id, s.revision, $4, $5, $6, CAST($7 AS BIGINT), $8, 0, "
               "0, 0, CAST($9 AS BIGINT), CAST($9 AS BIGINT), CAST($9 AS BIGINT) "
-              "FROM memory_stores AS s WHERE s.id = $1 AND s.project_id = $2 AND NOT EXISTS "
-              "(SELECT 1 FROM memories AS o WHERE o.store_id = s.id AND {})",
-              conflicting),
+              "FROM memory_stores AS s WHERE s.id = $1 AND s.project_id = $2 AND {}",
+              is_free),
           .values = std::move(values),
           .must_change = 1};
 }
@@ -150,13 +151,11 @@ store::Statement update_memory(const Place& place, const std::string& seen_versi
                    size_of(*version.content),
                    std::string(name_of(version.provenance)),
                    version.created_ms};
-  const std::string conflicting = is_conflicting(values, "o", version.path);
+  const std::string is_free = no_conflicts(find_conflicts(values, "$1", "$2", version.path));
   return {.sql = fmt::format("UPDATE memories SET path = $4, version_id = $5, sha256 = $6, "
                              "size = $7, provenance = $8, updated = $9, weight = {} "
-                             "WHERE id = $2 AND store_id = $1 AND version_id = $3 AND NOT EXISTS "
-                             "(SELECT 1 FROM memories AS o WHERE o.store_id = $1 AND o.id <> $2 "
-                             "AND {})",
-                             weight_sql("CAST($9 AS BIGINT)", "uses"), conflicting),
+                             "WHERE id = $2 AND store_id = $1 AND version_id = $3 AND {}",
+                             weight_sql("CAST($9 AS BIGINT)", "uses"), is_free),
           .values = std::move(values),
           .must_change = 1};
 }

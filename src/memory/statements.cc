@@ -68,13 +68,21 @@ Statement count_loss(const Place& place, Growth loss) {
           .must_change = 1};
 }
 
-std::string is_conflicting(Values& values, std::string_view table, const std::string& path) {
-  const PathInterval below = below_folder(path);
+Conflicts find_conflicts(Values& values, std::string_view store, std::string_view except,
+                         const std::string& path) {
+  const std::string others = fmt::format(
+      "FROM memories AS o WHERE o.store_id = {} AND o.id <> {} AND o.path", store, except);
   const std::string above = parameters(values, folders_and_itself(path));
+  const PathInterval below = below_folder(path);
   const std::string first = parameter(values, below.first);
-  const std::string end = parameter(values, below.end);
-  return fmt::format("({0}.path IN ({1}) OR ({0}.path >= {2} AND {0}.path < {3}))", table, above,
-                     first, end);
+  return {.above = fmt::format("{} IN ({})", others, above),
+          .below =
+              fmt::format("{} >= {} AND o.path < {}", others, first, parameter(values, below.end))};
+}
+
+std::string no_conflicts(const Conflicts& conflicts) {
+  return fmt::format("NOT EXISTS (SELECT 1 {}) AND NOT EXISTS (SELECT 1 {})", conflicts.above,
+                     conflicts.below);
 }
 
 Statement insert_version(const Place& place, const NewVersion& version) {

@@ -30,9 +30,17 @@ store::Statement count_growth(const Place& place, Growth growth, const MemoryLim
 // Also of an archived one.
 store::Statement count_loss(const Place& place, Growth loss);
 
-// True where no other memory of the store is at the path, above it or below it. `table` is how the
-// rows are called; `except` an id that does not count.
-std::string is_conflicting(Values& values, std::string_view table, const std::string& path);
+// Other memories of the store at the path or above it, and those below it: one question each, since
+// each is a short way through the index and both together would be a long one.
+struct Conflicts {
+  std::string above;  // FROM memories AS o WHERE …
+  std::string below;
+};
+// `store` and `except` are parameters: "$1".
+Conflicts find_conflicts(Values& values, std::string_view store, std::string_view except,
+                         const std::string& path);
+// A condition: there are none.
+std::string no_conflicts(const Conflicts& conflicts);
 
 // A version of what the memory becomes; the memory's row is not looked at.
 struct NewVersion {
