@@ -12,7 +12,8 @@ namespace {
 
 using models::Failing;
 
-constexpr std::array<std::string_view, 3> kCollections = {"agents", "environments", "sessions"};
+constexpr std::array<std::string_view, 4> kCollections = {"agents", "environments", "memory_stores",
+                                                          "sessions"};
 
 // Followers say nothing for as long as nothing happens, but for keep-alives.
 constexpr http::ClientLimits kBrainLimits{.first_byte_time = std::chrono::seconds(60),
