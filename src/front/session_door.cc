@@ -1,13 +1,21 @@
 #include "session_door.h"
 
+#include <algorithm>
+#include <array>
+
 #include "pons/base/text.h"
 #include "pons/http/error_status.h"
+#include "pons/models/protocol.h"
 
 namespace pons::front {
 
 namespace {
 
-constexpr std::string_view kOwn = "/x";
+constexpr std::string_view kOwn = "/x/";
+constexpr std::string_view kManaged = "/v1/";
+constexpr std::array<std::string_view, 2> kOwnCollections = {"sessions", "agents"};
+constexpr std::array<std::string_view, 4> kManagedCollections = {"agents", "environments",
+                                                                 "memory_stores", "sessions"};
 
 // Followers say nothing for as long as nothing happens, but for keep-alives.
 constexpr http::ClientLimits kBrainLimits{.first_byte_time = std::chrono::seconds(60),
@@ -19,6 +27,38 @@ bool is_for_brain(std::string_view field) {
   return equal_ignoring_case(field, "content-type") || equal_ignoring_case(field, "last-event-id");
 }
 
+// True for PREFIX + one of the words, alone or with more below it.
+bool is_below(std::string_view path, std::string_view prefix, auto& words) {
+  if (!path.starts_with(prefix)) return false;
+  path.remove_prefix(prefix.size());
+  return std::ranges::find(words, path.substr(0, path.find('/'))) != words.end();
+}
+
+bool is_managed(const http::RequestHead& request) {
+  return is_below(request.path(), kManaged, kManagedCollections);
+}
+
+http::Response refusal(bool managed, const Error& error) {
+  using models::Failing;
+  if (!managed && error.code == ErrorCode::kConflict)
+    return http::error_response(403, "denied", error.message);
+  if (!managed) return http::error_response(error);
+  const Failing kind = error.code == ErrorCode::kUnavailable ? Failing::kOverloaded
+                       : error.code == ErrorCode::kConflict  ? Failing::kPermission
+                                                             : Failing::kAuthentication;
+  models::ErrorBody body = models::protocol_text(models::Protocol::kMessages)
+                               .write_error({.kind = kind, .message = error.message}, "");
+  return {.status = body.status, .body = std::move(body.body)};
+}
+
+// kConflict: it is a key, but not for this.
+Result<Identity> find_caller(const Keys& keys, const http::RequestHead& request) {
+  auto identity = TRY(keys.identify(request));
+  if (!identity.may("sessions"))
+    return make_error(ErrorCode::kConflict, "identify", "this API key may not use sessions");
+  return identity;
+}
+
 }  // namespace
 
 SessionDoor::SessionDoor(linux::Loop& loop, const Keys& keys, RoleLine& brain)
@@ -27,30 +67,30 @@ SessionDoor::SessionDoor(linux::Loop& loop, const Keys& keys, RoleLine& brain)
       brain_(loop, brain.connector(kConnectionsMax), "brain", kBrainLimits) {}
 
 bool SessionDoor::is_for_session(const http::RequestHead& request) {
-  const std::string_view path = request.path();
-  return path == "/x/sessions" || path.starts_with("/x/sessions/") || path == "/x/agents";
+  return is_below(request.path(), kOwn, kOwnCollections) || is_managed(request);
 }
 
 Task<> SessionDoor::handle(RecordedExchange& exchange) {
   const http::RequestHead& request = exchange.request();
-  const auto identity = keys_.identify(request);
+  const bool managed = is_managed(request);
+  const auto identity = find_caller(keys_, request);
   if (!identity) {
-    exchange.respond(http::error_response(identity.error()));
+    exchange.respond(refusal(managed, identity.error()));
     co_return;
   }
   exchange.set_key(identity->key);
-  if (!identity->may("sessions")) {
-    exchange.respond(http::error_response(403, "denied", "this API key may not use sessions"));
-    co_return;
-  }
+  // Inside, our own paths begin without /x.
+  const std::size_t left_out = managed ? 0 : kOwn.size() - 1;
   co_await pass_on(loop_, exchange,
                    {.role = brain_,
-                    .target = std::string(request.target.substr(kOwn.size())),
-                    .caller = {{"x-pons-project", identity->project}},
+                    .target = std::string(request.target.substr(left_out)),
+                    .caller = {{"x-pons-project", identity->project},
+                               {"x-pons-key", identity->key},
+                               {"x-request-id", exchange.id()}},
                     .is_wanted = is_for_brain,
-                    .if_silent = [] {
-                      return http::error_response(503, "unavailable",
-                                                  "the brain does not answer; try again");
+                    .if_silent = [managed] {
+                      return refusal(managed, make_error(ErrorCode::kUnavailable, "ask brain",
+                                                         "the brain does not answer; try again"));
                     }});
 }
 

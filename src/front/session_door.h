@@ -7,7 +7,9 @@
 
 namespace pons::front {
 
-// /x/sessions and /x/agents: who calls is found out here, all else is the brain's.
+// Sessions of agents, by our own paths (/x/sessions, /x/agents) and by those of the Managed Agents
+// API (/v1/sessions, /v1/agents …): who calls is found out here, all else is the brain's. Refusals
+// have the shape that the callers of that path know.
 class SessionDoor {
  public:
   SessionDoor(linux::Loop& loop, const Keys& keys, RoleLine& brain);

@@ -39,9 +39,15 @@ const std::vector<Kind>& kinds() {
   return kKinds;
 }
 
-// Takes a sandbox and looks around in it when it can; without tools, it only speaks.
+// Takes a sandbox, or its machine, and looks around when it can; without tools, it only speaks.
 constexpr std::string_view kDemoScript =
     R"({"answers":[)"
+    R"({"when":{"system":"Linux machine of your own","tool_result":"exit code"},"text":"Done. That is )"
+    R"(my machine; it is there for as long as this session is. A script answers so far: name a model )"
+    R"(of yours."},)"
+    R"({"when":{"system":"Linux machine of your own","turn":0},"text":"I will look around on my machine.",)"
+    R"("tools":[{"name":"bash","input":{"command":)"
+    R"("echo \"Hello from $(hostname), a machine of my own\"; uname -sr; id -un"}}]},)"
     R"({"when":{"tool_result":"exit code"},"text":"Done. I took a sandbox, ran one command in it, and )"
     R"(it is gone again as you read this. A script answers so far: put a model provider under )"
     R"(`providers` in pons.yaml, or set ANTHROPIC_API_KEY or OPENAI_API_KEY, and start Pons again."},)"

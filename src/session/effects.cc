@@ -467,6 +467,20 @@ void Driver::put_text(ToolText text, ToolEnded ended, Item& item) {
 
 namespace {
 
+// Nobody follows an agent of an agent: it has none of the tools that wait for somebody outside.
+AgentSpec without_waiting(AgentSpec agent) {
+  if (agent.asks.empty() && agent.custom.empty() && !agent.outside) return agent;
+  if (agent.tools.empty())
+    agent.tools = {std::string(kProvision), std::string(kExecute), std::string(kSpawnAgent)};
+  std::erase_if(agent.tools, [&](const std::string& tool) {
+    return std::ranges::find(agent.asks, tool) != agent.asks.end() || is_done_outside(agent, tool);
+  });
+  if (agent.tools.empty()) agent.tools.emplace_back(kNoTool);
+  agent.asks.clear();
+  agent.custom.clear();
+  return agent;
+}
+
 std::int64_t percent_of(const SpawnArguments& arguments) {
   return arguments.budget_percent == 0 ? kSharePercent : arguments.budget_percent;
 }
@@ -501,7 +515,7 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
     co_return item;
   }
   const std::int64_t percent = percent_of(*arguments);
-  AgentSpec agent = state_.agent;
+  AgentSpec agent = without_waiting(state_.agent);
   agent.depth += 1;
   // What must not be shown to people is of no use to another agent: it has sandboxes of its own.
   if (!arguments->system.empty()) agent.system = (co_await redact(arguments->system)).text;

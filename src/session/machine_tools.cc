@@ -200,18 +200,23 @@ std::string pattern_as_expression(std::string_view pattern) {
 
 Result<MachineCommand> glob(const JsonPlace& place) {
   TRY_VOID(place.expect_object({"pattern", "path"}));
-  const std::string pattern = TRY(needed(place, "pattern"));
-  const std::string path = place.has("path") ? TRY(needed(place, "path")) : std::string(".");
-  // An absolute pattern is looked for from its own beginning.
-  const bool is_absolute = pattern.starts_with('/');
-  const std::string expression =
-      pattern_as_expression(is_absolute ? std::string_view(pattern).substr(1) : pattern);
+  std::string pattern = TRY(needed(place, "pattern"));
+  std::string folder = place.has("path") ? TRY(needed(place, "path")) : std::string(".");
+  // An absolute pattern is looked for in the last folder that it names without a star.
+  std::string shown;
+  if (pattern.starts_with('/')) {
+    const std::size_t star = std::min(pattern.find_first_of("*?"), pattern.size());
+    shown = pattern.substr(0, pattern.rfind('/', star) + 1);
+    folder = shown;
+    pattern.erase(0, shown.size());
+  }
   return MachineCommand{
-      .command = fmt::format("cd {} && find . \\( -name .git -o -name node_modules \\) -prune -o "
-                             "-type f -print | sed 's|^\\./||' | grep -E -- {} | sed \"s|^|{}|\" | "
-                             "sort | head -n 1000",
-                             is_absolute ? "/" : path_word(path),
-                             shell_word("^" + expression + "$"), is_absolute ? "/" : ""),
+      .command = fmt::format(
+          "cd {} && find . \\( -name .git -o -name node_modules \\) -prune -o -type f -print "
+          "2>/dev/null | sed 's|^\\./||' | grep -E -- {} | sort | head -n 1000 | "
+          "while IFS= read -r found; do printf '%s%s\\n' {} \"$found\"; done",
+          path_word(folder), shell_word("^" + pattern_as_expression(pattern) + "$"),
+          shell_word(shown)),
       .input = {},
       .timeout_seconds = kFileSeconds};
 }

@@ -123,6 +123,23 @@ TEST_F(SessionsTest, ATurnWithOneSandboxAndOneCommandTakesAtMostSevenCommits) {
   EXPECT_TRUE(boxes_.alive.empty()) << "the sandbox ends with the turn";
 }
 
+TEST_F(SessionsTest, AnAgentOfAnAgentHasNoToolThatSomebodyWouldHaveToAllow) {
+  AgentSpec agent{.model = "m", .tools = {"bash", "read", "spawn_agent"}, .asks = {"bash"}};
+  agent.custom.push_back({.name = "own", .definition = R"({"name":"own"})"});
+  model_.call("spawn_agent", R"({"task":"t"})");
+  model_.text("the child's");
+  model_.text("done");
+  begin(agent);
+  for (const auto& [id, session] : tables_.sessions) {
+    if (id == "s") continue;
+    const AgentSpec child = all<Created>(id).at(0).agent;
+    EXPECT_THAT(child.tools, testing::ElementsAre("read", "spawn_agent"));
+    EXPECT_TRUE(child.asks.empty());
+    EXPECT_TRUE(child.custom.empty());
+  }
+  EXPECT_EQ(tables_.sessions.size(), 2U);
+}
+
 TEST_F(SessionsTest, WhatTheStoreWillNeverTakeIsNotTriedForEver) {
   for (const ErrorCode code : {ErrorCode::kLimit, ErrorCode::kInvalid}) {
     tables_.sessions.clear();

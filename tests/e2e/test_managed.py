@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 from model_world import HERE, node
@@ -35,7 +36,7 @@ ANSWERS = [
     *play("weather", calls(tool("get_weather", city="Paris")), text("It is sunny.")),
     *play("slowly", text("one two three four five six seven eight nine ten", chunk_bytes=6, chunk_ms=30)),
     *play("for ever", calls(bash("sleep 1000")), text("never said")),
-    *play("look around", calls(bash("ls /")), text("Seen.")),
+    *play("ook around", calls(bash("ls /")), text("Seen.")),
     *play("hello", text("Hello.")),
 ]
 
@@ -75,3 +76,22 @@ class Managed(PonsTestCase):
 
     def test_sessions(self):
         self.run_suite("sessions")
+
+
+class Quickstart(PonsTestCase):
+    def test_it_runs_as_it_stands_and_without_any_provider(self):
+        pons = self.start()
+        self.addCleanup(end_orderly, pons)
+        example = os.path.join(self.directory, "quickstart")
+        shutil.copytree(os.path.join(HERE, "..", "..", "examples", "managed-agents"), example,
+                        ignore=shutil.ignore_patterns("node_modules"))
+        os.symlink(os.path.join(SUITE, "node_modules"), os.path.join(example, "node_modules"))
+        environment = {"PATH": os.environ["PATH"], "HOME": self.directory, "ANTHROPIC_API_KEY": pons.token,
+                       "ANTHROPIC_BASE_URL": "http://%s:%d" % pons.address}
+        done = subprocess.run([node(), "index.mjs"], cwd=example, env=environment, capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("uses bash", done.stdout)
+        self.assertIn("a machine of my own", done.stdout)
+        self.assertIn("agent: Done.", done.stdout)
+        self.assertIn("rests: end_turn", done.stdout)
