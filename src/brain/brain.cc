@@ -14,7 +14,9 @@
 #include "pons/brain/warden_hands.h"
 #include "pons/linux/run_task.h"
 #include "pons/managed/managed.h"
+#include "pons/managed/memory_routes.h"
 #include "pons/mcp/server.h"
+#include "pons/memory/memory_stores.h"
 #include "pons/sandbox/remote.h"
 #include "pons/session/agents.h"
 #include "pons/session/store_log.h"
@@ -60,6 +62,19 @@ Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
   co_return co_await memory.keys.active();
 }
 
+// Only egress knows what is a credential.
+Task<Result<std::vector<std::string>>> credentials_in(session::Boundary& boundary,
+                                                      std::string text) {
+  CO_TRY(auto redaction, co_await boundary.redact({.text = std::move(text)}));
+  co_return std::move(redaction.redacted);
+}
+
+// What a process that was killed has left of deleted stores.
+Task<> sweep_memory(memory::MemoryStores& memories) {
+  if (const auto swept = co_await memories.sweep(); !swept)
+    LOG_WARN("deleted memory stores are not removed yet", {"error", swept.error()});
+}
+
 Result<int> run(roles::RoleStart start) {
   const std::string shown = store_path(start.confinement.state_dir);
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
@@ -92,6 +107,10 @@ Result<int> run(roles::RoleStart start) {
   SandboxToolbox toolbox(loop, hands, boundary, sandboxes, minds.agents.at("default"));
   mcp::Server mcp_server(loop, toolbox);
   runtime->add_routes(mcp_routes(mcp_server));
+  memory::MemoryStores memories(measured, clock, [&boundary](std::string text) {
+    return credentials_in(boundary, std::move(text));
+  });
+  runtime->add_routes(managed::memory_routes(memories));
   runtime->set_body_bytes_max(kSessionBodyBytesMax);
   SessionMetrics metrics;
   TraceSender traces(loop, sessions, runtime->client_to(Role::kGateway));
@@ -112,6 +131,7 @@ Result<int> run(roles::RoleStart start) {
   work.spawn(bills.keep_going());
   work.spawn(toolbox.end_orphans());
   work.spawn(mcp_server.keep_tidy());
+  work.spawn(sweep_memory(memories));
   return runtime->run();
 }
 

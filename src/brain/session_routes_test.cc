@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -7,6 +9,7 @@
 #include "brain_fixture.h"
 #include "pons/base/json.h"
 #include "pons/managed/managed.h"
+#include "pons/managed/memory_routes.h"
 #include "pons/managed/reference.h"
 #include "pons/session/store_log.h"
 
@@ -229,7 +232,10 @@ TEST_F(SessionRoutesTest, ALogOfTodayReplays) {
 TEST_F(SessionRoutesTest, EveryRouteOfTheManagedApiIsInItsReferenceAndNoOther) {
   managed::ManagedApi api(*store_, clock_, sessions_);
   std::set<std::string> served;
-  for (const http::Route& route : api.routes())
+  memory::MemoryStores memories(*store_, clock_, nullptr);
+  auto routes = api.routes();
+  std::ranges::move(managed::memory_routes(memories), std::back_inserter(routes));
+  for (const http::Route& route : routes)
     served.insert(fmt::format("{} {}", route.method, route.pattern));
   std::set<std::string> described;
   for (const managed::RouteText& route : managed::route_texts())

@@ -71,7 +71,11 @@ constexpr std::string_view kWords[] = {"v2",
                                        "stream",
                                        "versions",
                                        "archive",
-                                       "mcp"};
+                                       "mcp",
+                                       "memory_stores",
+                                       "memories",
+                                       "memory_versions",
+                                       "redact"};
 
 bool is_word(std::string_view segment) {
   return segment.empty() || std::ranges::find(kWords, segment) != std::end(kWords);

@@ -36,6 +36,23 @@ constexpr auto kRoutes = std::to_array<RouteText>({
      "says something: messages, interrupts, decisions, results of tools"},
     {"GET", "/v1/sessions/{id}/events/stream",
      "events as they happen (server-sent events); `event_deltas[]`, `Last-Event-ID`"},
+    {"POST", "/v1/memory_stores", "makes a store of notes: `name`, `description`"},
+    {"GET", "/v1/memory_stores", "lists stores"},
+    {"GET", "/v1/memory_stores/{id}", "a store"},
+    {"POST", "/v1/memory_stores/{id}", "changes it"},
+    {"DELETE", "/v1/memory_stores/{id}", "deletes it, its notes and their versions"},
+    {"POST", "/v1/memory_stores/{id}/archive", "no new notes in it, for ever"},
+    {"POST", "/v1/memory_stores/{id}/memories", "writes a new note: `path`, `content`"},
+    {"GET", "/v1/memory_stores/{id}/memories", "lists notes; `path_prefix`, `depth`, `view`"},
+    {"GET", "/v1/memory_stores/{id}/memories/{memory}", "a note"},
+    {"POST", "/v1/memory_stores/{id}/memories/{memory}",
+     "changes its text or its path; `precondition` by the SHA-256 of the text"},
+    {"DELETE", "/v1/memory_stores/{id}/memories/{memory}", "deletes it; `expected_content_sha256`"},
+    {"GET", "/v1/memory_stores/{id}/memory_versions",
+     "every change, newest first; `memory_id`, `operation`, `session_id`, `api_key_id` …"},
+    {"GET", "/v1/memory_stores/{id}/memory_versions/{version}", "a note as it was"},
+    {"POST", "/v1/memory_stores/{id}/memory_versions/{version}/redact",
+     "takes text and path out of a version that is no longer the note's"},
 });
 
 }  // namespace

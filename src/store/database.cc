@@ -130,7 +130,7 @@ Result<void> Database::configure() {
       "PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY");
 }
 
-int Database::authorize(void* state, int action, const char*, const char*, const char*,
+int Database::authorize(void* state, int action, const char* first, const char* second, const char*,
                         const char*) {
   if (static_cast<const State*>(state)->trusted) return SQLITE_OK;
   switch (action) {
@@ -142,6 +142,11 @@ int Database::authorize(void* state, int action, const char*, const char*, const
     case SQLITE_FUNCTION:
     case SQLITE_RECURSIVE:
       return SQLITE_OK;
+    // FTS5 asks it, to see whether another connection has changed its tables. It is a number, and
+    // asking changes nothing.
+    case SQLITE_PRAGMA:
+      return second == nullptr && std::string_view(first) == "data_version" ? SQLITE_OK
+                                                                            : SQLITE_DENY;
     default:
       return SQLITE_DENY;
   }

@@ -156,8 +156,8 @@ TEST_F(StoreTest, AStatementCannotLeaveItsTransactionOrItsFile) {
   open();
   for (const char* sql :
        {"COMMIT", "ROLLBACK", "BEGIN", "SAVEPOINT x", "RELEASE one", "ATTACH '/etc/passwd' AS x",
-        "PRAGMA synchronous = OFF", "PRAGMA journal_mode = DELETE", "CREATE TABLE x (a TEXT)",
-        "DROP TABLE projects",
+        "PRAGMA synchronous = OFF", "PRAGMA journal_mode = DELETE", "PRAGMA data_version = 1",
+        "CREATE TABLE x (a TEXT)", "DROP TABLE projects",
         "CREATE TRIGGER t AFTER INSERT ON projects BEGIN DELETE FROM projects; END"}) {
     const auto refused = write({add_project("a"), {.sql = sql, .values = {}}});
     ASSERT_FALSE(refused) << sql;
