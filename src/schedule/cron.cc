@@ -1,5 +1,6 @@
 #include "pons/schedule/cron.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
