@@ -30,10 +30,10 @@ struct Run {
   std::string id;
   std::string project;
   std::string deployment;
-  std::string agent;                         // JSON, as the deployment had it then
-  std::optional<std::int64_t> scheduled_ms;  // nothing: somebody said so
-  std::string session;                       // one of the two is there
-  std::optional<RunError> error;
+  std::string agent;                                        // JSON, as the deployment had it then
+  std::optional<std::int64_t> scheduled_ms = std::nullopt;  // nothing: somebody said so
+  std::string session;                                      // one of the two is there
+  std::optional<RunError> error = std::nullopt;
   std::int64_t created_ms = 0;
 };
 
