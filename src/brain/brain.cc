@@ -13,6 +13,7 @@
 #include "pons/base/log.h"
 #include "pons/brain/warden_hands.h"
 #include "pons/linux/run_task.h"
+#include "pons/managed/managed.h"
 #include "pons/sandbox/remote.h"
 #include "pons/session/agents.h"
 #include "pons/session/store_log.h"
@@ -84,6 +85,8 @@ Result<int> run(roles::RoleStart start) {
               .boundary = boundary,
               .agents = TRY(agents_of(runtime->start().values))};
   runtime->add_routes(session_routes(minds));
+  managed::ManagedApi api(measured, clock, sessions);
+  runtime->add_routes(api.routes());
   runtime->set_body_bytes_max(kSessionBodyBytesMax);
   SessionMetrics metrics;
   TraceSender traces(loop, sessions, runtime->client_to(Role::kGateway));

@@ -86,7 +86,7 @@ Task<Result<session::ProvisionReport>> WardenHands::provision(session::Provision
       .template_name = order.sandbox_template,
       .labels = {{"pons.session", order.session}, {"pons.project", order.project}},
       .limits = limits_};
-  request.network.environment = order.environment;
+  request.network = {.environment = order.environment, .policy = order.network};
   CO_TRY(const auto info, co_await make("", std::move(request)));
   co_return session::ProvisionReport{.contents = describe(info)};
 }

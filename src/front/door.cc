@@ -81,6 +81,7 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
              runtime.client_to(Role::kBrain)),
       models_(runtime.loop(), keys_, gateway_),
       sessions_(runtime.loop(), keys_, brain_),
+      managed_(runtime.loop(), keys_, brain_),
       sandboxes_(runtime.loop(), warden_.connector(kQuestionsMax)),
       streams_(runtime.loop(), warden_.connector(kStreamsMax)),
       for_sandboxes_max_(share_for_sandboxes(number(runtime.start(), "connections"))),
@@ -156,6 +157,9 @@ Task<> PublicDoor::handle(http::Exchange& exchange) {
   } else if (SessionDoor::is_for_session(request)) {
     exchange.set_route("sessions");
     co_await sessions_.handle(recorded);
+  } else if (ManagedDoor::is_for_managed(request)) {
+    exchange.set_route("managed");
+    co_await managed_.handle(recorded);
   } else if (request.content_length > body_bytes_max_) {
     recorded.respond(
         http::error_response(413, "limit", "the body is larger than this server takes"));

@@ -4,6 +4,7 @@
 
 #include "access_log.h"
 #include "keys.h"
+#include "managed_door.h"
 #include "model_door.h"
 #include "pons/e2b/control_plane.h"
 #include "pons/e2b/data_plane.h"
@@ -44,6 +45,7 @@ class PublicDoor {
   RoleLine brain_;
   ModelDoor models_;
   SessionDoor sessions_;
+  ManagedDoor managed_;
   sandbox::RemoteProvider sandboxes_;  // short questions; always get through
   sandbox::RemoteProvider streams_;    // what clients do in sandboxes, as long as they like
   std::size_t for_sandboxes_max_;

@@ -63,7 +63,14 @@ constexpr std::string_view kWords[] = {"v2",
                                        "completions",
                                        "responses",
                                        "models",
-                                       "usage"};
+                                       "usage",
+                                       "agents",
+                                       "environments",
+                                       "sessions",
+                                       "events",
+                                       "stream",
+                                       "versions",
+                                       "archive"};
 
 bool is_word(std::string_view segment) {
   return segment.empty() || std::ranges::find(kWords, segment) != std::end(kWords);
@@ -103,6 +110,7 @@ http::Response RecordedExchange::named(http::Response response) {
   line_.status = response.status;
   line_.bytes += response.body.size();
   response.fields.emplace_back("X-Request-Id", line_.id);
+  response.fields.emplace_back("Request-Id", line_.id);  // where Anthropic's SDKs look for it
   if ((response.status == kTooMany || response.status == kUnavailable) &&
       !has_field(response, "Retry-After"))
     response.fields.emplace_back("Retry-After", "1");

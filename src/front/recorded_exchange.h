@@ -18,6 +18,7 @@ class RecordedExchange final : public http::Exchange {
   RecordedExchange& operator=(const RecordedExchange&) = delete;
   ~RecordedExchange() override;
 
+  const std::string& id() const { return line_.id; }
   void set_key(std::string key) { line_.key = std::move(key); }
 
   const http::RequestHead& request() const override { return exchange_.request(); }

@@ -224,6 +224,13 @@ Result<Seq> Driver::check_input(const Event& event) const {
       return make_error(ErrorCode::kInvalid, "answer question",
                         "nobody waits for an answer to this call");
   }
+  if (const auto* decision = std::get_if<UserDecision>(&event))
+    TRY_VOID(expect_waiting(decision->call, WaitsFor::kDecision));
+  if (const auto* result = std::get_if<UserToolResult>(&event))
+    TRY_VOID(expect_waiting(result->call, WaitsFor::kResult));
+  if (std::holds_alternative<AgentChanged>(event) && state_.turn_open)
+    return make_error(ErrorCode::kConflict, "change agent",
+                      "the session is at work; interrupt it first");
   if (const auto* released = std::get_if<SandboxReleased>(&event)) {
     if (state_.turn_open)
       return make_error(ErrorCode::kConflict, "release sandbox", "the session is at work");
@@ -231,6 +238,15 @@ Result<Seq> Driver::check_input(const Event& event) const {
       return make_error(ErrorCode::kInvalid, "release sandbox", "it is none of the session's");
   }
   return state_.head + 1;
+}
+
+Result<void> Driver::expect_waiting(Seq seq, WaitsFor whom) const {
+  const Call* call = state_.find_call(seq);
+  if (call != nullptr && call->is_open() && call->waits_for == whom && call->name != kAskHuman)
+    return {};
+  return make_error(ErrorCode::kInvalid, "answer call",
+                    whom == WaitsFor::kDecision ? "nobody waits for a decision on this call"
+                                                : "nobody waits for a result of this call");
 }
 
 // What nobody has read yet is held in memory, and goes to the model in one piece.
@@ -317,7 +333,7 @@ void Driver::match_effects() {
   if (state_.asked && !effects_.contains(state_.asked->seq))
     begin(state_.asked->seq, ask_model(*state_.asked));
   for (const Call& call : state_.calls)
-    if (call.is_open() && call.name != kAskHuman && !effects_.contains(call.seq))
+    if (call.is_open() && call.waits_for == WaitsFor::kNobody && !effects_.contains(call.seq))
       begin(call.seq, run_call(call.seq));
 }
 

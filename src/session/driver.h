@@ -71,6 +71,7 @@ class Driver {
   void add_chores(const State& before, Batch& batch) const;
   Result<Seq> check_input(const Event& event) const;
   Result<void> check_room(const UserMessage& message) const;
+  Result<void> expect_waiting(Seq call, WaitsFor whom) const;
   bool is_waited_for(Seq effect) const;
   Task<Stored> store(const Batch& batch, bool may_be_refused);
   Task<Result<bool>> is_stored(const Batch& batch);
@@ -82,7 +83,7 @@ class Driver {
   void deliver(Item item);
   Task<> ask_model(Asked asked);
   Item failure_of(Seq asked, NoAnswer none) const;
-  Task<> speak(std::string& unsaid, linux::Event& more);
+  Task<> speak(Seq asked, std::string& unsaid, linux::Event& more);
   void prepare_sandbox(Seq asked, std::int64_t block, std::string_view tool);
   Task<> make_ready(ProvisionOrder order, Prepared& prepared);
   Task<Result<ProvisionReport>> take_sandbox(const ProvisionOrder& order);
@@ -93,6 +94,8 @@ class Driver {
   Task<> run_call(Seq seq);
   Task<Item> provision(const Call& call);
   Task<Item> execute(const Call& call);
+  Task<Item> use_machine(const Call& call);
+  ProvisionOrder machine_order() const;
   Task<Item> spawn_agent(const Call& call);
   std::string forgotten_with(const std::vector<std::string>& taken, Seq call) const;
   static void put_text(ToolText text, ToolEnded ended, Item& item);

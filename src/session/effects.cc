@@ -7,6 +7,7 @@
 #include "pons/base/text.h"
 #include "pons/session/call_id.h"
 #include "pons/session/conversation.h"
+#include "pons/session/machine_tools.h"
 #include "pons/session/tool_text.h"
 #include "pons/session/tools.h"
 
@@ -101,6 +102,7 @@ ProvisionOrder Driver::order_of(Seq asked, std::int64_t block) const {
   return {.sandbox = sandbox_id_for(fmt::format("{}:{}:{}", lease_.session, asked, block)),
           .sandbox_template = state_.agent.sandbox_template,
           .environment = state_.agent.environment,
+          .network = state_.agent.network,
           .session = lease_.session,
           .project = lease_.project};
 }
@@ -108,6 +110,10 @@ ProvisionOrder Driver::order_of(Seq asked, std::int64_t block) const {
 std::vector<std::string> Driver::sandbox_ids() const {
   std::vector<std::string> ids;
   for (const auto& [name, sandbox] : state_.sandboxes) ids.push_back(sandbox.id);
+  // Its first output comes before the log says that it is there.
+  if (has_machine(state_.agent))
+    if (std::string machine = machine_order().sandbox; !state_.has_sandbox(machine))
+      ids.push_back(std::move(machine));
   return ids;
 }
 
@@ -118,7 +124,7 @@ Task<> Driver::ask_model(Asked asked) {
   std::string unsaid;
   linux::Event more(world_.loop);
   linux::TaskGroup speaker(world_.loop);
-  if (asked.purpose == Purpose::kReply) speaker.spawn(speak(unsaid, more));
+  if (asked.purpose == Purpose::kReply) speaker.spawn(speak(asked.seq, unsaid, more));
   const Listener listener{
       .on_text =
           [&](std::string_view text) {
@@ -180,7 +186,7 @@ Driver::Item Driver::failure_of(Seq asked, NoAnswer none) const {
 }
 
 // Passes on what the model says while it says it, once it is known to hold nothing that must stay.
-Task<> Driver::speak(std::string& unsaid, linux::Event& more) {
+Task<> Driver::speak(Seq asked, std::string& unsaid, linux::Event& more) {
   std::string held;
   for (;;) {
     co_await more.wait(kNever);
@@ -193,7 +199,7 @@ Task<> Driver::speak(std::string& unsaid, linux::Event& more) {
     // What is held back is the same in both; what comes before it may have changed its length.
     held = text.substr(text.size() - std::min(clean->text.size() - end, text.size()));
     if (end > 0)
-      world_.audience.on_delta(lease_.session, std::string_view(clean->text).substr(0, end));
+      world_.audience.on_delta(lease_.session, asked, std::string_view(clean->text).substr(0, end));
   }
 }
 
@@ -271,6 +277,8 @@ Task<> Driver::run_call(Seq seq) {
     item = co_await provision(call);
   else if (call.name == kExecute)
     item = co_await execute(call);
+  else if (is_machine_tool(call.name))
+    item = co_await use_machine(call);
   else
     item = co_await spawn_agent(call);
   item.effect = seq;
@@ -394,6 +402,53 @@ Task<Driver::Item> Driver::execute(const Call& call) {
                   .took_ms = std::clamp<std::int64_t>(report->took_ms, 0, kNumberMax)};
   if (report->end == ExecuteReport::End::kInterrupted) ended.outcome = ToolOutcome::kInterrupted;
   put_text(describe(std::move(*report)), std::move(ended), item);
+  co_return item;
+}
+
+// The session's own machine: made when it is first used, and kept. One that is gone is made again,
+// and what was on it is gone with it.
+ProvisionOrder Driver::machine_order() const {
+  return {.sandbox = sandbox_id_for(lease_.session + ":machine"),
+          .sandbox_template = state_.agent.sandbox_template,
+          .environment = state_.agent.environment,
+          .network = state_.agent.network,
+          .session = lease_.session,
+          .project = lease_.project};
+}
+
+Task<Driver::Item> Driver::use_machine(const Call& call) {
+  Item item;
+  auto command = read_machine_call(call.name, call.input);
+  if (!command) {
+    item.events.push_back(refused(call.seq, command.error()));
+    co_return item;
+  }
+  const ProvisionOrder order = machine_order();
+  const auto made = co_await world_.hands.provision(order);
+  if (!made) {
+    item.events.push_back(failed(call.seq, made.error()));
+    co_return item;
+  }
+  if (!state_.has_sandbox(order.sandbox))
+    item.events.push_back(SandboxBound{.call = call.seq,
+                                       .sandbox = order.sandbox,
+                                       .sandbox_template = order.sandbox_template,
+                                       .kept = true});
+  if (const auto effect = effects_.find(call.seq); effect != effects_.end())
+    effect->second->sandbox = order.sandbox;
+  auto report = co_await world_.hands.execute({.sandbox = order.sandbox,
+                                               .call = call_id(call.seq),
+                                               .command = std::move(command->command),
+                                               .input = std::move(command->input),
+                                               .timeout_seconds = command->timeout_seconds});
+  if (!report) {
+    item.events.push_back(failed(call.seq, report.error()));
+    co_return item;
+  }
+  ToolEnded ended{.call = call.seq,
+                  .took_ms = std::clamp<std::int64_t>(report->took_ms, 0, kNumberMax)};
+  if (report->end == ExecuteReport::End::kInterrupted) ended.outcome = ToolOutcome::kInterrupted;
+  put_text(describe_machine(call.name, std::move(*report)), std::move(ended), item);
   co_return item;
 }
 

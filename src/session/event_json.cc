@@ -14,7 +14,8 @@ namespace pons::session {
 namespace {
 
 template <class T>
-concept PartOfEvent = std::same_as<T, Usage> || std::same_as<T, AgentSpec>;
+concept PartOfEvent =
+    std::same_as<T, Usage> || std::same_as<T, AgentSpec> || std::same_as<T, CustomTool>;
 
 // ---- one list of fields per event; `field` either writes or reads it
 
@@ -28,13 +29,23 @@ void each_field(Field& field, Usage& usage) {
 }
 
 template <class Field>
+void each_field(Field& field, CustomTool& tool) {
+  field("name", tool.name);
+  field.json("definition", tool.definition);
+}
+
+template <class Field>
 void each_field(Field& field, AgentSpec& agent) {
   field("name", agent.name);
   field("model", agent.model);
   field("system", agent.system);
   field("template", agent.sandbox_template);
   field("environment", agent.environment);
+  field.json("network", agent.network);
   field("tools", agent.tools);
+  field("asks", agent.asks);
+  field.each("custom", agent.custom);
+  field("outside", agent.outside);
   field("answer_tokens", agent.answer_tokens);
   field("context_tokens", agent.context_tokens);
   field("calls_per_turn", agent.calls_per_turn);
@@ -55,6 +66,26 @@ template <class Field>
 void each_field(Field& field, UserMessage& event) {
   field.blocks("content", event.content);
   field("dedupe", event.dedupe);
+  field("of_system", event.of_system);
+}
+
+template <class Field>
+void each_field(Field& field, UserDecision& event) {
+  field("call", event.call);
+  field("allowed", event.allowed);
+  field("message", event.message);
+}
+
+template <class Field>
+void each_field(Field& field, UserToolResult& event) {
+  field("call", event.call);
+  field.blocks("content", event.content);
+  field("is_error", event.is_error);
+}
+
+template <class Field>
+void each_field(Field& field, AgentChanged& event) {
+  field("agent", event.agent);
 }
 
 template <class Field>
@@ -178,10 +209,11 @@ void each_field(Field& field, Forked& event) {
 }
 
 constexpr std::array<std::string_view, std::variant_size_v<Event>> kTypes = {
-    "session.created", "user.message",   "user.answer",        "user.interrupt", "timer.fired",
-    "session.resumed", "model.asked",    "tool.called",        "agent.message",  "sandbox.released",
-    "turn.ended",      "model.answered", "context.summarised", "model.failed",   "sandbox.bound",
-    "tool.ended",      "session.forked"};
+    "session.created",    "user.message",     "user.answer",      "user.interrupt",
+    "timer.fired",        "session.resumed",  "model.asked",      "tool.called",
+    "agent.message",      "sandbox.released", "turn.ended",       "model.answered",
+    "context.summarised", "model.failed",     "sandbox.bound",    "tool.ended",
+    "session.forked",     "user.decision",    "user.tool_result", "agent.changed"};
 
 // Of a stored event: more than anything in it may have.
 constexpr JsonLimits kLimits{.depth = 128, .bytes = std::size_t{64} << 20};
@@ -210,6 +242,13 @@ struct Writer {
     each_field(inner, part);
     // An agent that is left out is the usual one, which is not an empty one.
     if (!inner.out.empty() || std::same_as<Part, AgentSpec>) out[name] = std::move(inner.out);
+  }
+  void each(const char* name, std::vector<CustomTool>& tools) {
+    for (CustomTool& tool : tools) {
+      Writer inner;
+      each_field(inner, tool);
+      out[name].push_back(std::move(inner.out));
+    }
   }
   void json(const char* name, const std::string& text) {
     if (text.empty()) return;
@@ -277,6 +316,18 @@ struct Reader {
     Reader inner{.in = *value, .wrong = {}};
     each_field(inner, part);
     if (!inner.wrong.empty()) refuse(name);
+  }
+  void each(const char* name, std::vector<CustomTool>& tools) {
+    tools.clear();
+    const Json* value = find(name);
+    if (value == nullptr) return;
+    if (!value->is_array()) return refuse(name);
+    for (const Json& tool : *value) {
+      if (!tool.is_object()) return refuse(name);
+      Reader inner{.in = tool, .wrong = {}};
+      each_field(inner, tools.emplace_back());
+      if (!inner.wrong.empty()) refuse(name);
+    }
   }
   static bool is_number(const Json& value) {
     if (value.is_number_unsigned())

@@ -18,7 +18,11 @@ std::vector<Event> one_of_each() {
                         .system = "s",
                         .sandbox_template = "t",
                         .environment = "e",
+                        .network = R"({"mode":"public"})",
                         .tools = {"a", "b"},
+                        .asks = {"b"},
+                        .custom = {{.name = "c", .definition = R"({"name":"c"})"}},
+                        .outside = true,
                         .answer_tokens = 1,
                         .context_tokens = 2,
                         .calls_per_turn = 3,
@@ -70,6 +74,9 @@ std::vector<Event> one_of_each() {
                 .usage = kUsage,
                 .took_ms = 4},
       Forked{.from = "f", .at = 3},
+      UserDecision{.call = 1, .allowed = true, .message = "m"},
+      UserToolResult{.call = 1, .content = R"([{"type":"text","text":"r"}])", .is_error = true},
+      AgentChanged{.agent = {.name = "n", .model = "m", .asks = {"bash"}}},
   };
 }
 

@@ -42,8 +42,15 @@ FeedFollower::~FeedFollower() {
   if (feed->second->followers.empty()) sessions_.feeds_.erase(feed);
 }
 
-void FeedFollower::add_delta(std::string_view text) {
-  if (!with_deltas_ || deltas_.size() + text.size() > kDeltaBytesMax) return;
+void FeedFollower::add_delta(Seq asked, std::string_view text) {
+  if (!with_deltas_) return;
+  if (deltas_of_ != asked) {
+    deltas_.clear();
+    deltas_of_ = asked;
+    is_cut_ = false;
+  }
+  is_cut_ |= deltas_.size() + text.size() > kDeltaBytesMax;
+  if (is_cut_) return;
   deltas_ += text;
   news_.set();
 }
@@ -71,6 +78,7 @@ Task<Result<News>> FeedFollower::next(TimePoint deadline) {
   if (!is_new) has_read_log_ = false;
   news_.reset();
   news.deltas = std::exchange(deltas_, {});
+  news.deltas_of = deltas_of_;
   news.events = take_recent();
   if (news.events.empty() && is_behind()) {
     CO_TRY(news.events, co_await sessions_.world_.log.read(session_, after_, kHeldEvents));
@@ -107,9 +115,9 @@ void Sessions::on_events(const std::string& session, const std::vector<StoredEve
   for (FeedFollower* follower : feed.followers) follower->wake();
 }
 
-void Sessions::on_delta(const std::string& session, std::string_view text) {
+void Sessions::on_delta(const std::string& session, Seq asked, std::string_view text) {
   if (const auto found = feeds_.find(session); found != feeds_.end())
-    for (FeedFollower* follower : found->second->followers) follower->add_delta(text);
+    for (FeedFollower* follower : found->second->followers) follower->add_delta(asked, text);
 }
 
 bool Sessions::wants_deltas(const std::string& session) const {

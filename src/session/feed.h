@@ -34,7 +34,7 @@ class FeedFollower final : public Follower {
   Task<Result<News>> next(TimePoint deadline) override;
   void wake() { news_.set(); }
   bool wants_deltas() const { return with_deltas_; }
-  void add_delta(std::string_view text);
+  void add_delta(Seq asked, std::string_view text);
 
  private:
   bool is_behind() const;
@@ -46,6 +46,8 @@ class FeedFollower final : public Follower {
   bool has_read_log_ = false;  // up to its end, once
   bool with_deltas_;
   std::string deltas_;
+  Seq deltas_of_ = 0;    // the question that they answer
+  bool is_cut_ = false;  // more came than is held: the rest comes with the answer
   linux::Event news_;
 };
 

@@ -87,6 +87,17 @@ std::string sandbox_for(const State& state, const Call& command) {
   return {};
 }
 
+constexpr std::string_view kEmptyList = "[]";
+
+WaitsFor whom_after_decision(const AgentSpec& agent, std::string_view tool) {
+  return tool == kAskHuman || is_done_outside(agent, tool) ? WaitsFor::kResult : WaitsFor::kNobody;
+}
+
+WaitsFor whom_it_waits_for(const AgentSpec& agent, std::string_view tool) {
+  const bool asks = std::ranges::find(agent.asks, tool) != agent.asks.end();
+  return asks ? WaitsFor::kDecision : whom_after_decision(agent, tool);
+}
+
 void forget_trouble(State& state) {
   state.failures = 0;
   state.trouble.reset();
@@ -126,6 +137,28 @@ struct Folding {
     call->ended = true;
     call->result = event.text;
   }
+
+  void operator()(const UserDecision& event) const {
+    Call* call = open_call(event.call);
+    if (call == nullptr || call->waits_for != WaitsFor::kDecision) return;
+    call->waits_for =
+        event.allowed ? whom_after_decision(state.agent, call->name) : WaitsFor::kNobody;
+    if (event.allowed) return;
+    call->ended = call->is_error = true;
+    call->result = event.message.empty()
+                       ? "The user did not allow this. Nothing was done."
+                       : "The user did not allow this, and nothing was done: " + event.message;
+  }
+
+  void operator()(const UserToolResult& event) const {
+    Call* call = open_call(event.call);
+    if (call == nullptr || call->waits_for != WaitsFor::kResult || call->name == kAskHuman) return;
+    call->ended = true;
+    call->is_error = event.is_error;
+    call->result_blocks = event.content.size() > kEmptyList.size() ? event.content : "";
+  }
+
+  void operator()(const AgentChanged& event) const { state.agent = event.agent; }
 
   void operator()(const Interrupted&) const {
     if (state.turn_open) state.interrupted = true;
@@ -194,6 +227,7 @@ struct Folding {
       if (call.seq == 0 && call.block == event.block) {
         call.seq = stored.seq;
         call.sandbox = sandbox_for(state, call);
+        call.waits_for = whom_it_waits_for(state.agent, call.name);
         return;
       }
   }
@@ -290,7 +324,7 @@ Status status_of(const State& state) {
   bool asks = false;
   for (const Call& call : state.calls) {
     if (!call.is_open()) continue;
-    if (call.name != kAskHuman) return Status::kRunning;
+    if (call.waits_for == WaitsFor::kNobody) return Status::kRunning;
     asks = true;
   }
   return asks ? Status::kWaitsForPerson : Status::kRunning;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "pons/base/json_place.h"
+#include "pons/session/machine_tools.h"
 
 namespace pons::session {
 
@@ -53,17 +54,29 @@ Result<std::string> needed_text_at(const JsonPlace& place, const char* key) {
 
 bool is_allowed(const AgentSpec& agent, std::string_view tool) {
   if (tool == kSpawnAgent && agent.depth >= kDepthMax) return false;
-  if (std::ranges::find(kTools, tool, &Tool::name) == kTools.end()) return false;
-  return agent.tools.empty() || std::ranges::find(agent.tools, tool) != agent.tools.end();
+  if (std::ranges::find(agent.custom, tool, &CustomTool::name) != agent.custom.end()) return true;
+  const bool is_usual = std::ranges::find(kTools, tool, &Tool::name) != kTools.end();
+  if (!is_usual && !is_machine_tool(tool)) return false;
+  if (agent.tools.empty()) return is_usual;
+  return std::ranges::find(agent.tools, tool) != agent.tools.end();
+}
+
+bool is_done_outside(const AgentSpec& agent, std::string_view tool) {
+  if (std::ranges::find(agent.custom, tool, &CustomTool::name) != agent.custom.end()) return true;
+  return agent.outside && is_machine_tool(tool);
 }
 
 std::string write_tools(const AgentSpec& agent) {
   std::string list = "[";
-  for (const Tool& tool : kTools) {
-    if (!is_allowed(agent, tool.name)) continue;
+  const auto add = [&list](std::string_view definition) {
     if (list.size() > 1) list += ',';
-    list += tool.definition;
-  }
+    list += definition;
+  };
+  for (const Tool& tool : kTools)
+    if (is_allowed(agent, tool.name)) add(tool.definition);
+  for (const MachineTool& tool : machine_tools())
+    if (is_allowed(agent, tool.name)) add(tool.definition);
+  for (const CustomTool& tool : agent.custom) add(tool.definition);
   return list + "]";
 }
 

@@ -104,6 +104,8 @@ class Kill(PonsTestCase):
         for load in loads:
             load.stop()
             self.assertGreater(load.answered, 0, load.target)
+        # What the last spawner had started dies with it, a moment later.
+        wait_for(lambda: len(pons.processes()) == before["processes"], "only as many processes as before are left")
         self.assertEqual(self.measure(pons), before)
         self.assertEqual(before["zombies"], [])
         self.assertLess(pons.status()["rss_bytes"] - memory_before, GROWTH_BYTES_MAX)

@@ -19,14 +19,25 @@ using Seq = std::int64_t;
 // No number in an event is further from 0: sums of them fit.
 inline constexpr std::int64_t kNumberMax = 1'000'000'000'000'000;
 
-// What a session works with from its first event to its last.
+// A tool that is not of Pons: the model is told of it, and somebody outside does it.
+struct CustomTool {
+  std::string name;
+  std::string definition;  // JSON: name, description, input_schema
+  bool operator==(const CustomTool&) const = default;
+};
+
+// What a session works with, until it is told otherwise.
 struct AgentSpec {
   std::string name = "default";
   std::string model;
   std::string system;  // in front of what Pons itself tells the model
   std::string sandbox_template = "host";
-  std::string environment;             // network of its sandboxes; empty: none
-  std::vector<std::string> tools;      // names; empty: all of them
+  std::string environment;         // network of its sandboxes; empty: none
+  std::string network;             // or a policy of its own for them: JSON; empty: none
+  std::vector<std::string> tools;  // names; empty: the four that every agent may have
+  std::vector<std::string> asks;   // those of its tools that a person allows, call by call
+  std::vector<CustomTool> custom = {};
+  bool outside = false;                // tools of its machine are done by whoever follows it
   std::int64_t answer_tokens = 8'192;  // of one answer of the model
   std::int64_t context_tokens = 200'000;
   std::int64_t calls_per_turn = 100;  // of the model, until a person says something again
@@ -58,8 +69,9 @@ struct Created {
 };
 
 struct UserMessage {
-  std::string content;  // JSON: a list of content blocks, as in the Messages protocol
-  std::string dedupe;   // a second one with the same is not a second one; empty: never
+  std::string content;     // JSON: a list of content blocks, as in the Messages protocol
+  std::string dedupe;      // a second one with the same is not a second one; empty: never
+  bool of_system = false;  // from whoever runs the agent, not from whom it talks to
   bool operator==(const UserMessage&) const = default;
 };
 
@@ -68,6 +80,28 @@ struct UserAnswer {
   Seq call = 0;
   std::string text;
   bool operator==(const UserAnswer&) const = default;
+};
+
+// Whether a call may be done that a person has to allow.
+struct UserDecision {
+  Seq call = 0;
+  bool allowed = false;
+  std::string message;  // why not; may be empty
+  bool operator==(const UserDecision&) const = default;
+};
+
+// What came of a call that is done outside.
+struct UserToolResult {
+  Seq call = 0;
+  std::string content;  // JSON: a list of content blocks; may be empty
+  bool is_error = false;
+  bool operator==(const UserToolResult&) const = default;
+};
+
+// From now on the session works with this.
+struct AgentChanged {
+  AgentSpec agent;
+  bool operator==(const AgentChanged&) const = default;
 };
 
 struct Interrupted {
@@ -216,7 +250,8 @@ struct ToolEnded {
 
 using Event = std::variant<Created, UserMessage, UserAnswer, Interrupted, TimerFired, Resumed,
                            ModelAsked, ToolCalled, Said, SandboxReleased, TurnEnded, ModelAnswered,
-                           ContextSummarised, ModelFailed, SandboxBound, ToolEnded, Forked>;
+                           ContextSummarised, ModelFailed, SandboxBound, ToolEnded, Forked,
+                           UserDecision, UserToolResult, AgentChanged>;
 
 // "user.message", "tool.ended" …
 std::string_view type_of(const Event& event);

@@ -29,7 +29,8 @@ struct NewSession {
 // What a follower gets next.
 struct News {
   std::vector<StoredEvent> events;  // in their order, without a gap
-  std::string deltas;               // of an answer that is still being given
+  std::string deltas;               // of an answer that is still being given, in their order;
+  Seq deltas_of = 0;                // to this question. Once one is missing, none follows
 };
 
 // Somebody who follows one session, from wherever they are in it.
@@ -91,7 +92,7 @@ class Sessions final : private Audience {
   Task<Result<void>> stop_child(std::string session);
 
   void on_events(const std::string& session, const std::vector<StoredEvent>& events) override;
-  void on_delta(const std::string& session, std::string_view text) override;
+  void on_delta(const std::string& session, Seq asked, std::string_view text) override;
   bool wants_deltas(const std::string& session) const override;
 
   World world_;

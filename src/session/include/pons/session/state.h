@@ -23,6 +23,9 @@ struct Message {
   }
 };
 
+// Whom a call that was begun waits for. What waits for nobody is done by the session itself.
+enum class WaitsFor : std::uint8_t { kNobody, kDecision, kResult };
+
 // A tool that the last answer asks for.
 struct Call {
   std::int64_t block = 0;
@@ -36,6 +39,8 @@ struct Call {
   bool ended = false;
   bool is_error = false;
   std::string result;
+  std::string result_blocks;  // JSON: what stands for the result when it is more than text
+  WaitsFor waits_for = WaitsFor::kNobody;
   bool is_open() const { return seq != 0 && !ended; }
   bool operator==(const Call&) const = default;
 };

@@ -7,7 +7,8 @@
 #include "pons/base/result.h"
 #include "pons/session/event.h"
 
-// The four tools of an agent: what the model is told of them, and how its arguments are read.
+// The four tools that every agent may have: what the model is told of them, and how its arguments
+// are read. Those of an agent with a machine of its own are in machine_tools.h.
 
 namespace pons::session {
 
@@ -16,10 +17,15 @@ inline constexpr std::string_view kExecute = "sandbox_execute";
 inline constexpr std::string_view kAskHuman = "ask_human";
 inline constexpr std::string_view kSpawnAgent = "spawn_agent";
 
+// In AgentSpec::tools, alone: the agent has none of these.
+inline constexpr std::string_view kNoTool = "none";
+
 // Agents of agents of agents make no more of them.
 inline constexpr std::int64_t kDepthMax = 2;
 
 bool is_allowed(const AgentSpec& agent, std::string_view tool);
+// Whoever follows the session does it.
+bool is_done_outside(const AgentSpec& agent, std::string_view tool);
 // A JSON list for the model.
 std::string write_tools(const AgentSpec& agent);
 

@@ -57,7 +57,8 @@ class Model {
 struct ProvisionOrder {
   std::string sandbox;  // its id: asked for twice, it is made once
   std::string sandbox_template;
-  std::string environment;
+  std::string environment;   // network, by the name of its rules
+  std::string network = {};  // or the rules themselves
   std::string session;
   std::string project;
 };
@@ -156,7 +157,8 @@ class Audience {
  public:
   virtual ~Audience() = default;
   virtual void on_events(const std::string& session, const std::vector<StoredEvent>& events) = 0;
-  virtual void on_delta(const std::string& session, std::string_view text) = 0;
+  // A piece of the answer to that question.
+  virtual void on_delta(const std::string& session, Seq asked, std::string_view text) = 0;
   virtual bool wants_deltas(const std::string& session) const = 0;
 };
 

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "pons/managed/caller.h"
+#include "pons/managed/documents.h"
+#include "pons/session/sessions.h"
+#include "session_orders.h"
+
+namespace pons::managed {
+
+// The tables of the API's own objects.
+struct Objects {
+  store::Store& store;
+  const Clock& clock;
+  Documents agents{store, clock, "agents", "agent", "agent"};
+  Documents environments{store, clock, "environments", "environment", "env"};
+  SessionOrders orders{store, clock};
+};
+
+// 404 when there is no such version of it.
+Task<Reply<Document>> find_version(Objects& objects, const Document& agent, std::int64_t version);
+
+std::vector<http::Route> agent_routes(Objects& objects);
+std::vector<http::Route> environment_routes(Objects& objects);
+std::vector<http::Route> session_routes(Objects& objects, session::Sessions& sessions);
+std::vector<http::Route> event_routes(Objects& objects, session::Sessions& sessions);
+
+}  // namespace pons::managed

@@ -1,0 +1,128 @@
+#include "session_maker.h"
+
+#include <fmt/format.h>
+
+#include "agent_shape.h"
+#include "event_input.h"
+#include "pons/base/id.h"
+#include "session_shape.h"
+
+namespace pons::managed {
+
+namespace {
+
+Refusal with_code(Refusal refusal, const char* code) {
+  refusal.code = code;
+  return refusal;
+}
+
+Task<Reply<Document>> find_environment(Objects& objects, const std::string& project,
+                                       const JsonPlace& place) {
+  CO_TRY(const auto id, needed_text(place, "environment_id", {.min = 1, .max = 128}));
+  auto found = co_await objects.environments.find(project, id);
+  if (!found && found.error().status == 404)
+    co_return with_code(std::move(found.error()), "environment_not_found");
+  if (found && found->archived_ms)
+    co_return with_code(is_archived("environment"), "environment_archived");
+  co_return found;
+}
+
+// What is not there yet is refused, not passed over.
+Result<void> expect_none(const JsonPlace& place, const char* key, std::string_view what) {
+  if (!has_value(place, key)) return {};
+  TRY_VOID(place.at(key).expect_list(500));
+  if (!place.at(key).value.empty())
+    return place.at(key).refuse(fmt::format("{} are not supported yet", what));
+  return {};
+}
+
+std::string new_id() {
+  constexpr std::size_t kLength = 26;
+  return "sesn_" + random_text(kLength);
+}
+
+}  // namespace
+
+Task<Reply<Json>> find_agent(Objects& objects, const std::string& project, const Json& wish) {
+  const Json holder = {{"agent", wish}};
+  const JsonPlace root{.value = holder, .pointer = {}};
+  const JsonPlace place = root.at("agent");
+  std::string id;
+  std::optional<std::int64_t> version;
+  bool has_overrides = false;
+  if (place.value.is_string()) {
+    CO_TRY(id, place.text());
+  } else {
+    CO_TRY(const auto type, type_of(place, {"agent", "agent_with_overrides"}));
+    has_overrides = type == "agent_with_overrides";
+    if (has_overrides)
+      CO_TRY_VOID(place.expect_object(
+          {"type", "id", "version", "model", "system", "tools", "mcp_servers", "skills"}));
+    else
+      CO_TRY_VOID(place.expect_object({"type", "id", "version"}));
+    CO_TRY(id, needed_text(place, "id", {.min = 1, .max = 128}));
+    if (has_value(place, "version")) {
+      CO_TRY(const auto number, place.at("version").number(1, 1'000'000'000));
+      version = static_cast<std::int64_t>(number);
+    }
+  }
+  CO_TRY(auto agent, co_await objects.agents.find(project, id));
+  if (agent.archived_ms) co_return is_archived("agent");
+  CO_TRY(agent, co_await find_version(objects, agent, version.value_or(agent.version)));
+  CO_TRY(auto said, parse_json(agent.text));
+  if (has_overrides) {
+    CO_TRY(said, read_overrides(said, place));
+  }
+  said.erase("metadata");
+  Json shown = {{"id", agent.id}, {"type", "agent"}, {"version", agent.version}};
+  shown.update(said);
+  co_return shown;
+}
+
+Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, SessionWish wish,
+                               const Json& body) {
+  const JsonPlace place{.value = body, .pointer = {}};
+  CO_TRY_VOID(place.expect_object({"agent", "environment_id", "title", "metadata", "resources",
+                                   "vault_ids", "initial_events", "budget"}));
+  if (!has_value(place, "agent")) co_return bad_request("\"agent\" is missing");
+  CO_TRY(const auto agent, co_await find_agent(objects, wish.project, body["agent"]));
+  CO_TRY(const auto environment, co_await find_environment(objects, wish.project, place));
+  CO_TRY(const auto config, parse_json(environment.text));
+  CO_TRY_VOID(expect_none(place, "resources", "resources"));
+  CO_TRY_VOID(expect_none(place, "vault_ids", "vaults"));
+  CO_TRY(const auto title, optional_text(place, "title", {.max = 256}));
+  CO_TRY(auto metadata, read_metadata(place, "metadata"));
+  if (wish.id.empty()) wish.id = new_id();
+  CO_TRY(auto events, read_inputs(place, "initial_events", wish.id, Inputs::kInitial));
+
+  session::AgentSpec spec = spec_of(agent, config);
+  if (has_value(place, "budget")) {
+    CO_TRY(spec.budget_nano, read_budget(place.at("budget")));
+  }
+  CO_TRY(const auto order,
+         co_await objects.orders.create({.session = wish.id,
+                                         .project = wish.project,
+                                         .agent = agent["id"],
+                                         .agent_version = agent["version"],
+                                         .environment = environment.id,
+                                         .deployment = wish.deployment,
+                                         .text = dump_json({{"agent", agent},
+                                                            {"title", or_null(title)},
+                                                            {"metadata", std::move(metadata)},
+                                                            {"resources", Json::array()},
+                                                            {"vault_ids", Json::array()},
+                                                            {"budget_nano", spec.budget_nano}})}));
+  CO_TRY(auto summary, co_await sessions.create({.id = wish.id,
+                                                 .project = wish.project,
+                                                 .agent = std::move(spec),
+                                                 .title = title.value_or("")}));
+  for (session::Event& event : events)
+    CO_TRY_VOID(co_await sessions.add(wish.id, std::move(event)));
+  if (!events.empty()) {
+    CO_TRY(summary, co_await sessions.log().find(wish.id));
+  }
+  CO_TRY(auto shown, show_session(order, summary));
+  co_return shown;
+}
+
+}  // namespace pons::managed

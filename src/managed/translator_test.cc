@@ -1,0 +1,155 @@
+#include "translator.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include "pons/session/decide.h"
+#include "pons/session/fold.h"
+
+namespace pons::managed {
+namespace {
+
+using session::Seq;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr const char* kSession = "sesn_1";
+
+// A log as the session itself would write it, and what becomes of it.
+class TranslatorTest : public testing::Test {
+ protected:
+  explicit TranslatorTest() {
+    session::AgentSpec agent{.model = "m", .tools = {"bash"}, .asks = {"bash"}};
+    agent.custom.push_back({.name = "own", .definition = R"({"name":"own"})"});
+    add(session::Created{.agent = agent});
+  }
+
+  // The types of what comes of it, and of what is decided because of it.
+  std::vector<std::string> add(session::Event event) {
+    std::vector<session::StoredEvent> log = {
+        {.seq = state_.head + 1, .at_ms = 1'000, .event = std::move(event)}};
+    session::fold(state_, log.back());
+    session::settle(state_, 1'000, log);
+    std::vector<std::string> types;
+    for (const session::StoredEvent& stored : log)
+      for (PublicEvent& made : translator_.take(stored)) {
+        types.push_back(made.type);
+        EXPECT_TRUE(ids_.emplace(translator_.id_of(made.id), made.type).second) << made.text;
+        last_[made.type] = parse_json(made.text).value();
+      }
+    return types;
+  }
+  std::vector<std::string> say() {
+    return add(session::UserMessage{.content = R"([{"type":"text","text":"hi"}])"});
+  }
+  std::vector<std::string> answer(std::string content) {
+    return add(session::ModelAnswered{
+        .asked = state_.asked->seq, .content = std::move(content), .stop_reason = "end_turn"});
+  }
+
+  session::State state_;
+  Translator translator_{kSession};
+  std::map<std::string, std::string> ids_;
+  std::map<std::string, Json> last_;
+};
+
+TEST_F(TranslatorTest, ATurnIsEchoedBegunAnsweredAndEnded) {
+  EXPECT_THAT(say(),
+              ElementsAre("user.message", "session.status_running", "span.model_request_start"));
+  EXPECT_THAT(answer(R"([{"type":"thinking","thinking":"t"},{"type":"text","text":"hello"}])"),
+              ElementsAre("agent.thinking", "agent.message", "span.model_request_end",
+                          "session.status_idle"));
+  EXPECT_EQ(last_["agent.message"]["content"][0]["text"], "hello");
+  EXPECT_EQ(last_["agent.message"]["processed_at"], "1970-01-01T00:00:01Z");
+  EXPECT_FALSE(last_["agent.thinking"].contains("content"));
+  EXPECT_EQ(last_["session.status_idle"]["stop_reason"]["type"], "end_turn");
+  EXPECT_TRUE(last_["session.status_idle"]["stop_details"].is_null());
+}
+
+TEST_F(TranslatorTest, WhatWaitsForAPersonIsNamedOnceAllOfItIsKnown) {
+  say();
+  EXPECT_THAT(answer(R"([{"type":"tool_use","id":"a","name":"bash","input":{"command":"ls"}},
+                         {"type":"tool_use","id":"b","name":"own","input":{}}])"),
+              ElementsAre("span.model_request_end", "agent.tool_use", "agent.custom_tool_use",
+                          "session.status_idle"));
+  const Json idle = last_["session.status_idle"];
+  EXPECT_EQ(idle["stop_reason"]["type"], "requires_action");
+  EXPECT_EQ(idle["stop_reason"]["event_ids"],
+            Json::array({last_["agent.tool_use"]["id"], last_["agent.custom_tool_use"]["id"]}));
+  EXPECT_EQ(last_["agent.tool_use"]["evaluated_permission"], "ask");
+
+  const Seq bash = state_.calls[0].seq;
+  const Seq own = state_.calls[1].seq;
+  EXPECT_THAT(add(session::UserDecision{.call = bash, .allowed = false, .message = "no"}),
+              ElementsAre("user.tool_confirmation", "agent.tool_result", "session.status_idle"));
+  EXPECT_EQ(last_["session.status_idle"]["stop_reason"]["event_ids"].size(), 1U);
+  EXPECT_THAT(
+      add(session::UserToolResult{.call = own, .content = "[]"}),
+      ElementsAre("user.custom_tool_result", "session.status_running", "span.model_request_start"));
+}
+
+TEST_F(TranslatorTest, SecretsAreShownAsTheLogShowsThem) {
+  say();
+  add(session::ModelAnswered{.asked = state_.asked->seq,
+                             .content = R"([{"type":"text","text":"s3cret"},
+                                 {"type":"tool_use","id":"a","name":"bash","input":{"command":"s3cret"}}])",
+                             .shown = R"([{"type":"text","text":"xxx"},
+                                 {"type":"tool_use","id":"a","name":"bash","input":{"command":"xxx"}}])",
+                             .redacted = {"KEY"},
+                             .stop_reason = "tool_use"});
+  EXPECT_EQ(last_["agent.message"]["content"][0]["text"], "xxx");
+  EXPECT_EQ(last_["agent.tool_use"]["input"]["command"], "xxx");
+  add(session::UserDecision{.call = state_.calls[0].seq, .allowed = true});
+  add(session::ToolEnded{
+      .call = state_.calls[0].seq, .text = "s3cret", .shown = "yyy", .redacted = {"KEY"}});
+  EXPECT_EQ(last_["agent.tool_result"]["content"][0]["text"], "yyy");
+}
+
+TEST_F(TranslatorTest, AModelThatFailsIsAnErrorAndATryLater) {
+  say();
+  EXPECT_THAT(
+      add(session::ModelFailed{.asked = state_.asked->seq, .message = "busy", .wait_ms = 5}),
+      ElementsAre("span.model_request_end", "session.error", "session.status_rescheduled"));
+  EXPECT_EQ(last_["session.error"]["error"]["retry_status"]["type"], "retrying");
+  EXPECT_THAT(add(session::TimerFired{}),
+              ElementsAre("session.status_running", "span.model_request_start"));
+  EXPECT_THAT(
+      add(session::ModelFailed{
+          .asked = state_.asked->seq, .trouble = session::Trouble::kLasting, .message = "gone"}),
+      ElementsAre("span.model_request_end", "session.error", "session.status_idle"));
+  EXPECT_EQ(last_["session.status_idle"]["stop_reason"]["type"], "retries_exhausted");
+}
+
+TEST_F(TranslatorTest, PiecesAreABeginningOfTheAnswerOrNotShown) {
+  EXPECT_THAT(translator_.take_delta(3, "too early"), IsEmpty());
+  say();
+  const Seq asked = state_.asked->seq;
+  EXPECT_EQ(asked, 3);
+  EXPECT_THAT(translator_.take_delta(asked, "behind a gap"), IsEmpty())
+      << "what came before it was not shown";
+  answer(R"([{"type":"text","text":"a"}])");
+  say();
+  const auto first = translator_.take_delta(state_.asked->seq, "Hel");
+  ASSERT_EQ(first.size(), 2U);
+  EXPECT_EQ(first[0].type, "event_start");
+  EXPECT_EQ(translator_.take_delta(state_.asked->seq, "lo").size(), 1U);
+  const Json start = parse_json(first[0].text).value();
+  answer(R"([{"type":"text","text":"Hello"}])");
+  EXPECT_EQ(last_["agent.message"]["id"], start["event"]["id"]);
+}
+
+TEST(EventIds, AreOfOneSessionAndReadBack) {
+  const EventId id{.seq = 42, .part = Part::kMessage};
+  const std::string text = write_event_id(kSession, id);
+  EXPECT_EQ(parse_event_id(kSession, text), id);
+  EXPECT_EQ(parse_event_id("sesn_2", text), std::nullopt);
+  for (const char* wrong : {"", "sevt_", "sevt_zzzzzzzzzz00000000421"})
+    EXPECT_EQ(parse_event_id(kSession, wrong), std::nullopt);
+  EXPECT_EQ(parse_event_id(kSession, text + "0"), std::nullopt);
+  EXPECT_EQ(parse_event_id(kSession, write_event_id(kSession, {.seq = 0})), std::nullopt);
+}
+
+}  // namespace
+}  // namespace pons::managed

@@ -1,0 +1,77 @@
+"""The Managed Agents API, driven by the official SDK, unmodified."""
+
+import json
+import os
+import subprocess
+
+from model_world import HERE, node
+from session_world import calls, config, play, text
+from pons_fixture import PonsTestCase
+from warden_client import end_orderly
+
+SUITE = os.path.join(HERE, "managed_agents")
+
+
+def tool(name, **input):
+    return {"name": name, "input": input}
+
+
+def bash(command, **more):
+    return tool("bash", command=command, **more)
+
+
+ANSWERS = [
+    *play("use the machine",
+          text("I will look.", **calls(bash("mkdir -p /tmp/work && cd /tmp/work && pwd"))),
+          calls(tool("write", file_path="/tmp/work/notes.txt", content="one two\nthree\n")),
+          calls(tool("read", file_path="/tmp/work/notes.txt")),
+          calls(tool("edit", file_path="/tmp/work/notes.txt", old_string="one two", new_string="one 2")),
+          calls(bash("cat notes.txt")),
+          calls(tool("glob", pattern="**/*.txt", path="/tmp/work")),
+          calls(tool("grep", pattern="^one", path="/tmp/work")),
+          text("The machine works.")),
+    *play("look again", calls(bash("pwd; cat notes.txt")), text("Still there."), said_before=8),
+    *play("dangerous", calls(bash("echo denied"), bash("echo allowed")), text("One was denied.")),
+    *play("weather", calls(tool("get_weather", city="Paris")), text("It is sunny.")),
+    *play("slowly", text("one two three four five six seven eight nine ten", chunk_bytes=6, chunk_ms=30)),
+    *play("for ever", calls(bash("sleep 1000")), text("never said")),
+    *play("look around", calls(bash("ls /")), text("Seen.")),
+    *play("hello", text("Hello.")),
+]
+
+
+class Managed(PonsTestCase):
+    def setUp(self):
+        super().setUp()
+        self.pons = self.start(config(ANSWERS))
+        self.addCleanup(end_orderly, self.pons)
+        self.key = self.make_key("mine")
+        self.pons.command("project", "create", "other")
+        self.other_key = self.make_key("theirs", "--project", "other")
+
+    def make_key(self, name, *more):
+        done = self.pons.command("key", "create", name, "--json", *more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["key"]
+
+    def run_suite(self, name):
+        done = subprocess.run(
+            [node(), "--test", f"{name}.test.mjs"],
+            cwd=SUITE,
+            env={"PATH": os.environ["PATH"], "HOME": self.directory, "PONS_URL": "http://%s:%d" % self.pons.address,
+                 "PONS_KEY": self.key, "PONS_OTHER_KEY": self.other_key},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        self.assertEqual(done.returncode, 0, done.stdout[-20_000:] + done.stderr[-4_000:])
+        self.assertNotIn("\n# skipped 1", done.stdout)
+
+    def test_agents(self):
+        self.run_suite("agents")
+
+    def test_environments(self):
+        self.run_suite("environments")
+
+    def test_sessions(self):
+        self.run_suite("sessions")
