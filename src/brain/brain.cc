@@ -13,6 +13,7 @@
 #include "pons/base/log.h"
 #include "pons/brain/warden_hands.h"
 #include "pons/linux/run_task.h"
+#include "pons/managed/deployment_api.h"
 #include "pons/managed/managed.h"
 #include "pons/sandbox/remote.h"
 #include "pons/session/agents.h"
@@ -87,6 +88,8 @@ Result<int> run(roles::RoleStart start) {
   runtime->add_routes(session_routes(minds));
   managed::ManagedApi api(measured, clock, sessions);
   runtime->add_routes(api.routes());
+  managed::DeploymentApi deployments(loop, measured, clock, sessions, "brain");
+  runtime->add_routes(deployments.routes());
   runtime->set_body_bytes_max(kSessionBodyBytesMax);
   SessionMetrics metrics;
   TraceSender traces(loop, sessions, runtime->client_to(Role::kGateway));
@@ -105,6 +108,7 @@ Result<int> run(roles::RoleStart start) {
   work.spawn(traces.run());
   work.spawn(sessions.keep_going());
   work.spawn(bills.keep_going());
+  work.spawn(deployments.keep_going());
   return runtime->run();
 }
 

@@ -12,7 +12,8 @@ namespace {
 
 using models::Failing;
 
-constexpr std::array<std::string_view, 3> kCollections = {"agents", "environments", "sessions"};
+constexpr std::array<std::string_view, 5> kCollections = {"agents", "environments", "sessions",
+                                                          "deployments", "deployment_runs"};
 
 // Followers say nothing for as long as nothing happens, but for keep-alives.
 constexpr http::ClientLimits kBrainLimits{.first_byte_time = std::chrono::seconds(60),

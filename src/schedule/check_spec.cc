@@ -15,7 +15,7 @@ namespace pons::schedule {
 
 namespace {
 
-constexpr std::size_t kNameBytesMax = 256;
+constexpr std::size_t kNameBytesMax = 1'024;
 constexpr std::size_t kDescriptionBytesMax = 8 << 10;
 constexpr std::size_t kEventsMax = 50;
 constexpr std::size_t kEventsBytesMax = 512 << 10;

@@ -68,7 +68,7 @@ TEST_F(DeploymentsTest, RefusalsNameTheField) {
     EXPECT_TRUE(message.starts_with(field)) << message;
   };
   begins("name", [](auto& s) { s.name = ""; });
-  begins("name", [](auto& s) { s.name = std::string(257, 'a'); });
+  begins("name", [](auto& s) { s.name = std::string(1'025, 'a'); });
   begins("name", [](auto& s) { s.name = "two\nlines"; });
   begins("name", [](auto& s) { s.name = "\xff"; });
   begins("description", [](auto& s) { s.description = std::string(1 << 20, 'a'); });

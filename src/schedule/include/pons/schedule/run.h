@@ -38,7 +38,7 @@ struct Run {
 };
 
 struct SessionTag {
-  static constexpr std::string_view kPrefix = "ses";
+  static constexpr std::string_view kPrefix = "sesn";
 };
 using SessionId = Id<SessionTag>;
 
