@@ -13,6 +13,7 @@
 #include "pons/base/log.h"
 #include "pons/brain/warden_hands.h"
 #include "pons/linux/run_task.h"
+#include "pons/managed/deployment_api.h"
 #include "pons/managed/managed.h"
 #include "pons/managed/memory_routes.h"
 #include "pons/mcp/server.h"
@@ -111,6 +112,8 @@ Result<int> run(roles::RoleStart start) {
     return credentials_in(boundary, std::move(text));
   });
   runtime->add_routes(managed::memory_routes(memories));
+  managed::DeploymentApi deployments(loop, measured, clock, sessions, "brain");
+  runtime->add_routes(deployments.routes());
   runtime->set_body_bytes_max(kSessionBodyBytesMax);
   SessionMetrics metrics;
   TraceSender traces(loop, sessions, runtime->client_to(Role::kGateway));
@@ -132,6 +135,7 @@ Result<int> run(roles::RoleStart start) {
   work.spawn(toolbox.end_orphans());
   work.spawn(mcp_server.keep_tidy());
   work.spawn(sweep_memory(memories));
+  work.spawn(deployments.keep_going());
   return runtime->run();
 }
 

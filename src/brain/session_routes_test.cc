@@ -8,6 +8,7 @@
 
 #include "brain_fixture.h"
 #include "pons/base/json.h"
+#include "pons/managed/deployment_api.h"
 #include "pons/managed/managed.h"
 #include "pons/managed/memory_routes.h"
 #include "pons/managed/reference.h"
@@ -235,6 +236,8 @@ TEST_F(SessionRoutesTest, EveryRouteOfTheManagedApiIsInItsReferenceAndNoOther) {
   memory::MemoryStores memories(*store_, clock_, nullptr);
   auto routes = api.routes();
   std::ranges::move(managed::memory_routes(memories), std::back_inserter(routes));
+  managed::DeploymentApi deployments(*loop_, *store_, clock_, sessions_, "brain");
+  std::ranges::move(deployments.routes(), std::back_inserter(routes));
   for (const http::Route& route : routes)
     served.insert(fmt::format("{} {}", route.method, route.pattern));
   std::set<std::string> described;

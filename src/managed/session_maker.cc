@@ -36,6 +36,14 @@ Result<void> expect_none(const JsonPlace& place, const char* key, std::string_vi
   return {};
 }
 
+// The same session may be asked for again, by a process that does not know how far the last one
+// got.
+void say_once(std::vector<session::Event>& events) {
+  for (std::size_t i = 0; i < events.size(); ++i)
+    if (auto* message = std::get_if<session::UserMessage>(&events[i]))
+      message->dedupe = fmt::format("initial-{}", i);
+}
+
 std::string new_id() {
   constexpr std::size_t kLength = 26;
   return "sesn_" + random_text(kLength);
@@ -92,26 +100,31 @@ Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, Se
   CO_TRY_VOID(expect_none(place, "vault_ids", "vaults"));
   CO_TRY(const auto title, optional_text(place, "title", {.max = 256}));
   CO_TRY(auto metadata, read_metadata(place, "metadata"));
-  if (wish.id.empty()) wish.id = new_id();
+  const bool may_be_there = !wish.id.empty();
+  if (!may_be_there) wish.id = new_id();
   CO_TRY(auto events, read_inputs(place, "initial_events", wish.id, Inputs::kInitial));
+  if (may_be_there) say_once(events);
 
   session::AgentSpec spec = spec_of(agent, config);
   if (has_value(place, "budget")) {
     CO_TRY(spec.budget_nano, read_budget(place.at("budget")));
   }
-  CO_TRY(const auto order,
-         co_await objects.orders.create({.session = wish.id,
-                                         .project = wish.project,
-                                         .agent = agent["id"],
-                                         .agent_version = agent["version"],
-                                         .environment = environment.id,
-                                         .deployment = wish.deployment,
-                                         .text = dump_json({{"agent", agent},
-                                                            {"title", or_null(title)},
-                                                            {"metadata", std::move(metadata)},
-                                                            {"resources", Json::array()},
-                                                            {"vault_ids", Json::array()},
-                                                            {"budget_nano", spec.budget_nano}})}));
+  auto order =
+      co_await objects.orders.create({.session = wish.id,
+                                      .project = wish.project,
+                                      .agent = agent["id"],
+                                      .agent_version = agent["version"],
+                                      .environment = environment.id,
+                                      .deployment = wish.deployment,
+                                      .text = dump_json({{"agent", agent},
+                                                         {"title", or_null(title)},
+                                                         {"metadata", std::move(metadata)},
+                                                         {"resources", Json::array()},
+                                                         {"vault_ids", Json::array()},
+                                                         {"budget_nano", spec.budget_nano}})});
+  if (!order && order.error().status == 409 && may_be_there)
+    order = co_await objects.orders.find(wish.project, wish.id);
+  if (!order) co_return order.error();
   CO_TRY(auto summary, co_await sessions.create({.id = wish.id,
                                                  .project = wish.project,
                                                  .agent = std::move(spec),
@@ -121,7 +134,7 @@ Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, Se
   if (!events.empty()) {
     CO_TRY(summary, co_await sessions.log().find(wish.id));
   }
-  CO_TRY(auto shown, show_session(order, summary));
+  CO_TRY(auto shown, show_session(*order, summary));
   co_return shown;
 }
 

@@ -10,7 +10,7 @@ namespace pons::managed {
 Task<Reply<Json>> find_agent(Objects& objects, const std::string& project, const Json& wish);
 
 struct SessionWish {
-  std::string id;  // empty: one is made
+  std::string id;  // empty: one is made. One that is there already is the answer
   std::string project;
   std::string deployment;
 };

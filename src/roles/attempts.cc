@@ -190,6 +190,16 @@ int read_passwords(const Profile&, const Context&) {
 int read_etc(const Profile&, const Context&) {
   return try_open("/etc/passwd", O_RDONLY);
 }
+// What some profiles name lies below it; it never is the whole of it.
+int look_into_usr(const Profile&, const Context&) {
+  const int error = try_open("/usr/share", O_RDONLY | O_DIRECTORY);
+  return error == 0 ? 0 : try_open("/usr/bin", O_RDONLY | O_DIRECTORY);
+}
+// A host without them has nothing that could be read.
+int read_zones(const Profile&, const Context&) {
+  const int error = try_open("/usr/share/zoneinfo/UTC", O_RDONLY);
+  return error == ENOENT ? 0 : error;
+}
 int read_admin_token(const Profile&, const Context& context) {
   return try_open(context.state_dir + "/admin.token", O_RDONLY);
 }
@@ -366,7 +376,8 @@ constexpr Attempt kForFilteredRoles[] = {
     {"vsock_socket", "cannot talk to virtual machines", make_vsock_socket},
     {"unix_socket", "cannot connect to local services", make_unix_socket},
     {"listen", "cannot open a door to the network", listen_for_strangers},
-    {"read_etc", "cannot read files outside its state directory", read_etc},
+    {"read_etc", "cannot read files that its profile does not name", read_etc},
+    {"read_usr", "cannot look into /usr beyond what its profile names", look_into_usr},
     {"write_outside", "cannot write outside its state directory", write_outside},
     {"read_proc", "cannot read other processes' environment", read_process_table},
 };
@@ -396,6 +407,10 @@ constexpr Attempt kForWriters[] = {
     {"own_state", "can write its own state directory, which is its work", write_own_state, kWork},
 };
 
+constexpr Attempt kForBrain[] = {
+    {"zone_files", "can read the rules of time zones, which is its work", read_zones, kWork},
+};
+
 bool has(const Profile& profile, Syscalls group) {
   return std::ranges::find(profile.syscalls, group) != profile.syscalls.end();
 }
@@ -421,6 +436,7 @@ std::vector<const Attempt*> attempts_for(const Profile& profile) {
     add(kForOfflineRoles);
   }
   if (has(profile, Syscalls::kFiles)) add(kForWriters);
+  if (profile.role == Role::kBrain) add(kForBrain);
   return attempts;
 }
 

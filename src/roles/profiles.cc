@@ -18,6 +18,9 @@ const std::vector<std::string_view> kResolverFiles = {
     "/etc/host.conf",   "/etc/ssl",   "/usr/share/ca-certificates", "/usr/lib",
 };
 
+// Rules of time zones, for schedules.
+constexpr std::string_view kZoneFiles = "/usr/share/zoneinfo";
+
 // What making namespaces, mounts, cgroups and processes of other users takes. Not in it: reading
 // other processes (SYS_PTRACE), modules, raw I/O, boot, time, logs, BPF, perf.
 linux::CapabilitySet spawner_capabilities() {
@@ -44,11 +47,11 @@ std::array<Profile, kRoleCount> make_profiles() {
        .capabilities = 0},
       {.role = kBrain,
        .name = "brain",
-       .purpose = "sessions, reasoning, memory; no hands and no keys",
+       .purpose = "sessions, reasoning, memory, schedules; no hands and no keys",
        .may_dial = {kGateway, kEgress, kWarden},
        .network = Network::kEmptyNamespace,
        .files = Files::kLandlock,
-       .read_only = {},
+       .read_only = {kZoneFiles},
        .syscalls = {kRun, kConverse, kFiles},
        .capabilities = 0},
       {.role = kGateway,

@@ -62,6 +62,11 @@ TEST(ProfilesTest, OnlyTheWardenReachesTheSpawner) {
   }
 }
 
+TEST(ProfilesTest, TheBrainReadsTimeZonesAndNothingElseThatIsNotItsOwn) {
+  EXPECT_EQ(profile_of(Role::kBrain).read_only,
+            (std::vector<std::string_view>{"/usr/share/zoneinfo"}));
+}
+
 TEST(ProfilesTest, OnlyTheSpawnerHasCapabilitiesAndNoneThatOwnsTheMachine) {
   for (const Profile& profile : profiles())
     EXPECT_EQ(profile.capabilities != 0, profile.role == Role::kSpawner) << profile.name;

@@ -12,7 +12,7 @@ ONLINE_ROLES = {"gateway", "egress"}
 # Leaving out a step must make attempts fail, at least these.
 NOTICED_BY = {
     "seccomp": {role: {"bpf", "io_uring"} for role in ROLES},
-    "landlock": {"brain": {"read_etc"}, "gateway": {"read_etc"}, "egress": {"read_etc"}, "warden": {"read_etc"}},
+    "landlock": {role: {"read_etc", "read_usr"} for role in ("brain", "gateway", "egress", "warden")},
     # The supervisor has kept no more than the spawner may have, so there is nothing to drop for the spawner.
     "capabilities": {role: {"capabilities"} for role in ROLES if role != "spawner"},
     "network_namespace": {role: {"network_address"} for role in ROLES if role not in ONLINE_ROLES},

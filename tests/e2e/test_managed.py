@@ -71,6 +71,12 @@ class Managed(PonsTestCase):
     def test_agents(self):
         self.run_suite("agents")
 
+    def test_memory(self):
+        self.run_suite("memory")
+
+    def test_deployments(self):
+        self.run_suite("deployments")
+
     def test_environments(self):
         self.run_suite("environments")
 

@@ -120,6 +120,7 @@ TEST_P(MissingStepTest, IsNoticedByTheSelfTest) {
 INSTANTIATE_TEST_SUITE_P(
     Steps, MissingStepTest,
     ::testing::Values(MissingStep{"landlock", Role::kBrain, "read_etc"},
+                      MissingStep{"landlock", Role::kBrain, "read_usr"},
                       MissingStep{"capabilities", Role::kBrain, "capabilities"},
                       MissingStep{"memory", Role::kFront, "core_dump"},
                       MissingStep{"memory", Role::kSpawner, "core_dump"},

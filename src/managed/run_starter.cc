@@ -1,0 +1,40 @@
+#include "run_starter.h"
+
+#include <nlohmann/json.hpp>
+
+#include "deployment_shape.h"
+#include "session_maker.h"
+
+namespace pons::managed {
+
+schedule::RunError run_error_of(const Refusal& refusal) {
+  const auto named = [&](const char* type) {
+    return schedule::RunError{.type = type, .message = refusal.message};
+  };
+  if (refusal.code == "environment_archived") return named("environment_archived_error");
+  if (refusal.code == "environment_not_found") return named("environment_not_found_error");
+  if (refusal.status == 429) return named("session_rate_limited_error");
+  return named("session_creation_rejected_error");
+}
+
+Task<Result<std::variant<schedule::SessionId, schedule::RunError>>> SessionStarter::start_run(
+    schedule::RunOrder order) {
+  CO_TRY(const auto wish, write_session_wish(order.spec));
+  const std::string agent_id = wish.at("agent").at("id");
+  const auto agent = co_await objects_.agents.find(order.run.project, agent_id);
+  if (agent && agent->archived_ms)
+    co_return schedule::RunError{.type = "agent_archived_error",
+                                 .message = "the agent is archived"};
+  const auto made = co_await make_session(objects_, sessions_,
+                                          {.id = order.session.text(),
+                                           .project = order.run.project,
+                                           .deployment = order.run.deployment},
+                                          wish);
+  if (made) co_return order.session;
+  constexpr int kFirstThatMayPass = 500;
+  if (made.error().status >= kFirstThatMayPass)
+    co_return make_error(ErrorCode::kUnavailable, "make session", made.error().message);
+  co_return run_error_of(made.error());
+}
+
+}  // namespace pons::managed
