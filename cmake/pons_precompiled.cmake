@@ -31,6 +31,9 @@ function(pons_use_precompiled target name)
     add_library(${shared} OBJECT ${source})
     target_compile_options(${shared} PRIVATE ${ARG_FLAGS})
     target_link_libraries(${shared} PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+    if(name STREQUAL "tests")  # its definitions are on the command line of every test
+      target_link_libraries(${shared} PRIVATE GTest::gmock)
+    endif()
     target_precompile_headers(${shared} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled/${name}.h)
     # One out of the cache would name files of the checkout that made it.
     set_target_properties(${shared} PROPERTIES CXX_COMPILER_LAUNCHER "")
