@@ -10,7 +10,9 @@
 #include "pons/base/text.h"
 #include "pons/linux/loop.h"
 #include "pons/linux/run_task.h"
+#include "pons/store/postgres_store.h"
 #include "pons/store/sqlite_store.h"
+#include "pons/store_testing/postgres_server.h"
 #include "story.h"
 
 namespace pons::session {
@@ -23,12 +25,14 @@ class SetClock final : public Clock {
   std::int64_t now_ms = 1'000'000;
 };
 
-class StoreLogTest : public testing::Test {
+class StoreLogTest : public testing::TestWithParam<store::Dialect> {
  protected:
   StoreLogTest() : loop_(std::move(*linux::Loop::create())) {
     char name[] = "/tmp/pons-session-XXXXXX";
     if (mkdtemp(name) == nullptr) std::abort();
     directory_ = name;
+    if (GetParam() == store::Dialect::kPostgres)
+      database_ = store::PostgresServer::shared().empty_database();
     open({});
     EXPECT_TRUE(run(store_->write(
         {{.sql = "INSERT INTO projects (id, name, created) VALUES ('p', 'p', 1), ('q', 'q', 1)",
@@ -43,11 +47,31 @@ class StoreLogTest : public testing::Test {
   std::string file() const { return directory_ + "/pons.db"; }
   void open(store::StoreLimits limits) {
     store_.reset();
-    auto opened = store::SqliteStore::open(*loop_, {.path = file(), .shown = "", .limits = limits});
-    ASSERT_TRUE(opened) << opened.error().describe();
-    store_ = std::move(*opened);
+    if (GetParam() == store::Dialect::kSqlite) {
+      auto opened =
+          store::SqliteStore::open(*loop_, {.path = file(), .shown = "", .limits = limits});
+      ASSERT_TRUE(opened) << opened.error().describe();
+      store_ = std::move(*opened);
+    } else {
+      auto opened = run(store::PostgresStore::open(
+          *loop_, {.open = store::PostgresServer::shared().opener(*loop_, database_),
+                   .shown = database_,
+                   .limits = limits}));
+      ASSERT_TRUE(opened) << opened.error().describe();
+      store_ = std::move(*opened);
+    }
     one_ = std::make_unique<StoreLog>(*store_, clock_, "one");
     two_ = std::make_unique<StoreLog>(*store_, clock_, "two");
+  }
+  // As another program would.
+  void drop_events() {
+    constexpr const char* kDrop = "DROP TABLE session_events";
+    if (GetParam() == store::Dialect::kPostgres)
+      return store::PostgresServer::shared().execute(database_, kDrop);
+    sqlite3* database = nullptr;
+    ASSERT_EQ(sqlite3_open(file().c_str(), &database), SQLITE_OK);
+    ASSERT_EQ(sqlite3_exec(database, kDrop, nullptr, nullptr, nullptr), SQLITE_OK);
+    ASSERT_EQ(sqlite3_close(database), SQLITE_OK);
   }
   template <class T>
   T run(Task<T> task) {
@@ -87,12 +111,13 @@ class StoreLogTest : public testing::Test {
   SetClock clock_;
   std::string directory_;
   std::unique_ptr<linux::Loop> loop_;
-  std::unique_ptr<store::SqliteStore> store_;
+  std::string database_;  // of PostgreSQL
+  std::unique_ptr<store::Store> store_;
   std::unique_ptr<StoreLog> one_;
   std::unique_ptr<StoreLog> two_;
 };
 
-TEST_F(StoreLogTest, WhatIsAppendedIsReadBack) {
+TEST_P(StoreLogTest, WhatIsAppendedIsReadBack) {
   Story story;
   story.say("hi");
   const Lease lease = create("s", story);
@@ -109,7 +134,7 @@ TEST_F(StoreLogTest, WhatIsAppendedIsReadBack) {
   EXPECT_EQ(run(one_->find("none")).error().code, ErrorCode::kNotFound);
 }
 
-TEST_F(StoreLogTest, AnIdIsTakenOnceAndAProjectMustBeThere) {
+TEST_P(StoreLogTest, AnIdIsTakenOnceAndAProjectMustBeThere) {
   create("s", Story());
   EXPECT_EQ(run(two_->create(summary_of("s", Story()), Story().events)).error().code,
             ErrorCode::kConflict);
@@ -118,7 +143,7 @@ TEST_F(StoreLogTest, AnIdIsTakenOnceAndAProjectMustBeThere) {
   EXPECT_EQ(count("session_events"), 1) << "nothing of those that were refused";
 }
 
-TEST_F(StoreLogTest, AnOldEpochStoresNothing) {
+TEST_P(StoreLogTest, AnOldEpochStoresNothing) {
   Story story;
   story.say("hi");
   const Lease old = create("s", story);
@@ -139,7 +164,7 @@ TEST_F(StoreLogTest, AnOldEpochStoresNothing) {
   EXPECT_TRUE(run(two_->append(batch_of(now, story, before))));
 }
 
-TEST_F(StoreLogTest, AnAppendThatDoesNotFollowTheHeadStoresNothing) {
+TEST_P(StoreLogTest, AnAppendThatDoesNotFollowTheHeadStoresNothing) {
   Story story;
   const Lease lease = create("s", story);
   const Seq before = story.state.head;
@@ -153,7 +178,7 @@ TEST_F(StoreLogTest, AnAppendThatDoesNotFollowTheHeadStoresNothing) {
   EXPECT_EQ(count("session_events"), story.state.head);
 }
 
-TEST_F(StoreLogTest, AMessageComesOnceEvenIfNobodyRemembersIt) {
+TEST_P(StoreLogTest, AMessageComesOnceEvenIfNobodyRemembersIt) {
   Story story;
   const Lease lease = create("s", story);
   story.say("hi", "key");
@@ -166,7 +191,7 @@ TEST_F(StoreLogTest, AMessageComesOnceEvenIfNobodyRemembersIt) {
   create("t", other);  // another session's key is another
 }
 
-TEST_F(StoreLogTest, AStepOfAnySizeIsOneCommit) {
+TEST_P(StoreLogTest, AStepOfAnySizeIsOneCommit) {
   Story story;
   const Lease lease = create("s", story);
   story.say("hi");
@@ -178,7 +203,7 @@ TEST_F(StoreLogTest, AStepOfAnySizeIsOneCommit) {
   EXPECT_EQ(run(one_->read("s", 0, 5'000)).value(), story.events);
 }
 
-TEST_F(StoreLogTest, MoreThanTheStoreGivesAtOnceIsReadInPieces) {
+TEST_P(StoreLogTest, MoreThanTheStoreGivesAtOnceIsReadInPieces) {
   Story story;
   for (int i = 0; i < 40; ++i) story.say(std::string(10'000, 'x'));
   create("s", story);
@@ -193,7 +218,7 @@ TEST_F(StoreLogTest, MoreThanTheStoreGivesAtOnceIsReadInPieces) {
   EXPECT_EQ(all, story.events);
 }
 
-TEST_F(StoreLogTest, ATransactionThatIsTooLargeIsRefusedAndNothingOfItIsStored) {
+TEST_P(StoreLogTest, ATransactionThatIsTooLargeIsRefusedAndNothingOfItIsStored) {
   Story story;
   const Lease lease = create("s", story);
   story.say(std::string(2 << 20, 'x'));
@@ -201,7 +226,7 @@ TEST_F(StoreLogTest, ATransactionThatIsTooLargeIsRefusedAndNothingOfItIsStored) 
   EXPECT_EQ(count("session_events"), 1);
 }
 
-TEST_F(StoreLogTest, BlobsAreStoredOnceAndReadWhole) {
+TEST_P(StoreLogTest, BlobsAreStoredOnceAndReadWhole) {
   Story story;
   const Lease lease = create("s", story);
   const std::string bytes(1'300'000, 'b');
@@ -218,7 +243,7 @@ TEST_F(StoreLogTest, BlobsAreStoredOnceAndReadWhole) {
   EXPECT_EQ(run(one_->read_blob("q", "large")).error().code, ErrorCode::kNotFound);
 }
 
-TEST_F(StoreLogTest, ChoresStayUntilTheyAreDone) {
+TEST_P(StoreLogTest, ChoresStayUntilTheyAreDone) {
   Story story;
   const Lease lease = create("s", story);
   story.say("m");
@@ -233,7 +258,7 @@ TEST_F(StoreLogTest, ChoresStayUntilTheyAreDone) {
   EXPECT_EQ(run(one_->list_chores(10)).value().at(0).id, "b");
 }
 
-TEST_F(StoreLogTest, OrphansAreThoseAtWorkThatNoLivingProcessHas) {
+TEST_P(StoreLogTest, OrphansAreThoseAtWorkThatNoLivingProcessHas) {
   Story idle;
   create("idle", idle);
   Story working;
@@ -256,7 +281,7 @@ TEST_F(StoreLogTest, OrphansAreThoseAtWorkThatNoLivingProcessHas) {
   EXPECT_EQ(run(two_->list_orphans()).value(), std::vector<std::string>{"working"});
 }
 
-TEST_F(StoreLogTest, AnArchivedSessionTakesNothingMore) {
+TEST_P(StoreLogTest, AnArchivedSessionTakesNothingMore) {
   Story story;
   const Lease lease = create("s", story);
   Story working;
@@ -270,7 +295,7 @@ TEST_F(StoreLogTest, AnArchivedSessionTakesNothingMore) {
   EXPECT_EQ(run(one_->find("s")).value().archived_ms, 9);
 }
 
-TEST_F(StoreLogTest, ListsArePagedNewestFirst) {
+TEST_P(StoreLogTest, ListsArePagedNewestFirst) {
   for (int i = 0; i < 5; ++i) {
     Summary summary = summary_of("s" + std::to_string(i), Story());
     summary.created_ms = i / 2;  // some at the same time
@@ -292,14 +317,10 @@ TEST_F(StoreLogTest, ListsArePagedNewestFirst) {
 }
 
 // Shown by taking the events away: whoever needs them for a list now fails.
-TEST_F(StoreLogTest, ListsNeverTouchEvents) {
+TEST_P(StoreLogTest, ListsNeverTouchEvents) {
   create("s", Story());
   store_.reset();
-  sqlite3* database = nullptr;
-  ASSERT_EQ(sqlite3_open(file().c_str(), &database), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(database, "DROP TABLE session_events", nullptr, nullptr, nullptr),
-            SQLITE_OK);
-  ASSERT_EQ(sqlite3_close(database), SQLITE_OK);
+  drop_events();
   open({});
   EXPECT_EQ(run(one_->list({.project = "p"})).value().size(), 1U);
   EXPECT_TRUE(run(one_->find("s")));
@@ -307,7 +328,7 @@ TEST_F(StoreLogTest, ListsNeverTouchEvents) {
   EXPECT_FALSE(run(one_->read("s", 0, 1)));
 }
 
-TEST_F(StoreLogTest, ADamagedEventIsRefusedAndNotGuessed) {
+TEST_P(StoreLogTest, ADamagedEventIsRefusedAndNotGuessed) {
   create("s", Story());
   for (const char* change : {"body = '[]'", "type = 'none'", "at = -1"}) {
     ASSERT_TRUE(run(store_->write(
@@ -315,6 +336,12 @@ TEST_F(StoreLogTest, ADamagedEventIsRefusedAndNotGuessed) {
     EXPECT_EQ(run(one_->read("s", 0, 10)).error().code, ErrorCode::kIo) << change;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Each, StoreLogTest,
+                         testing::Values(store::Dialect::kSqlite, store::Dialect::kPostgres),
+                         [](const auto& info) {
+                           return info.param == store::Dialect::kSqlite ? "Sqlite" : "Postgres";
+                         });
 
 }  // namespace
 }  // namespace pons::session

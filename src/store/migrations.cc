@@ -1,7 +1,6 @@
 #include "migrations.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -28,13 +27,6 @@ extern const MigrationFile pons_store_migrations_end[];
 namespace pons::store {
 
 namespace {
-
-constexpr RowLimits kLimits{.rows = 10'000, .bytes = 4ULL << 20};
-
-constexpr const char* kMigrationsTable =
-    "CREATE TABLE IF NOT EXISTS schema_migrations ("
-    "number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL, "
-    "applied BIGINT NOT NULL)";
 
 std::string label(std::int64_t number, std::string_view name) {
   return fmt::format("{:04}_{}", number, name);
@@ -80,29 +72,6 @@ std::vector<Migration> read_files(Dialect dialect) {
   return all;
 }
 
-Result<bool> has_migrations_table(Database& database) {
-  const auto found = TRY(database.run(
-      {.sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'",
-       .values = {}},
-      kLimits));
-  return !found.rows.empty();
-}
-
-Result<void> apply(Database& database, const Migration& migration) {
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
-  TRY_VOID(database.execute("BEGIN IMMEDIATE"));
-  Rollback rollback(database);
-  TRY_VOID(database.execute(migration.sql));
-  TRY(database.run(
-      {.sql = "INSERT INTO schema_migrations (number, name, digest, applied) "
-              "VALUES ($1, $2, $3, $4)",
-       .values = {migration.number, migration.name, sha256_hex(migration.sql), now.count()}},
-      kLimits));
-  TRY_VOID(database.execute("COMMIT"));
-  return {};
-}
-
 }  // namespace
 
 std::span<const Migration> migrations(Dialect dialect) {
@@ -111,17 +80,21 @@ std::span<const Migration> migrations(Dialect dialect) {
   return dialect == Dialect::kSqlite ? sqlite : postgres;
 }
 
-Result<std::int64_t> count_applied(Database& database, std::span<const Migration> known) {
-  if (!TRY(has_migrations_table(database))) return 0;
-  const auto applied = TRY(database.run(
-      {.sql = "SELECT number, name, digest FROM schema_migrations ORDER BY number", .values = {}},
-      kLimits));
+const char* const kMigrationsTable =
+    "CREATE TABLE IF NOT EXISTS schema_migrations ("
+    "number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL, "
+    "applied BIGINT NOT NULL)";
+const char* const kAppliedMigrations =
+    "SELECT number, name, digest FROM schema_migrations ORDER BY number";
+
+Result<std::int64_t> check_applied(std::span<const Row> rows, std::span<const Migration> known,
+                                   std::string_view shown) {
   const auto refuse = [&](std::string_view what) {
     return make_error(ErrorCode::kUnsupported, "check migrations",
-                      fmt::format("{} {}", database.shown(), what));
+                      fmt::format("{} {}", shown, what));
   };
   std::int64_t count = 0;
-  for (const Row& row : applied.rows) {
+  for (const Row& row : rows) {
     const auto number = TRY(integer_of(row, 0));
     const auto name = TRY(text_of(row, 1));
     if (static_cast<std::size_t>(count) >= known.size())
@@ -138,14 +111,6 @@ Result<std::int64_t> count_applied(Database& database, std::span<const Migration
     ++count;
   }
   return count;
-}
-
-Result<void> migrate(Database& database, std::span<const Migration> known) {
-  TRY_VOID(database.execute(kMigrationsTable));
-  const auto applied = TRY(count_applied(database, known));
-  for (const Migration& migration : known.subspan(static_cast<std::size_t>(applied)))
-    TRY_VOID(apply(database, migration));
-  return {};
 }
 
 }  // namespace pons::store

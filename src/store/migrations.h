@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
-#include "database.h"
 #include "pons/base/result.h"
+#include "pons/store/store.h"
 
 namespace pons::store {
 
@@ -20,11 +21,14 @@ struct Migration {
 // All of them, in their order.
 std::span<const Migration> migrations(Dialect dialect);
 
-// How many of `known` have made the tables of this file, in order from the first. An error when one
-// of them was another text, or there is one that is not known.
-Result<std::int64_t> count_applied(Database& database, std::span<const Migration> known);
+// The table that a database keeps them in, and what is read of it.
+extern const char* const kMigrationsTable;
+extern const char* const kAppliedMigrations;
 
-// Applies those that are missing, each in a transaction of its own.
-Result<void> migrate(Database& database, std::span<const Migration> known);
+// How many of `known` have made the tables, in order from the first, by the rows of
+// kAppliedMigrations. An error when one of them was another text, or there is one that is not
+// known. `shown` is the name of the database in messages.
+Result<std::int64_t> check_applied(std::span<const Row> rows, std::span<const Migration> known,
+                                   std::string_view shown);
 
 }  // namespace pons::store

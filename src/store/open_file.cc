@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "file_migrations.h"
 #include "pons/linux/fd.h"
 #include "pons/store/store_file.h"
 

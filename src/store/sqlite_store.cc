@@ -2,56 +2,15 @@
 
 #include <atomic>
 
-#include <fmt/format.h>
-
+#include "asked_bytes.h"
 #include "database.h"
 #include "open_file.h"
-#include "pons/base/text.h"
 #include "reader.h"
 #include "writer.h"
 
 namespace pons::store {
 
 namespace {
-
-Error too_much(std::string_view what, std::size_t most) {
-  return make_error(ErrorCode::kLimit, "ask store", fmt::format("{} (at most {})", what, most));
-}
-
-// What PostgreSQL would refuse is refused here, too.
-Result<void> check_text(std::string_view text) {
-  if (text.find('\0') != std::string_view::npos || !is_valid_utf8(text))
-    return make_error(ErrorCode::kInvalid, "ask store", "text is UTF-8 without NUL");
-  return {};
-}
-
-Result<std::size_t> checked_bytes(const Statement& statement, const StoreLimits& limits) {
-  if (statement.sql.size() > limits.sql_bytes)
-    return too_much("the statement is too long", limits.sql_bytes);
-  std::size_t bytes = sizeof(Statement) + statement.sql.size();
-  for (const Value& value : statement.values) {
-    std::size_t size = 0;
-    if (const auto* text = std::get_if<std::string>(&value)) {
-      TRY_VOID(check_text(*text));
-      size = text->size();
-    } else if (const auto* blob = std::get_if<Blob>(&value)) {
-      size = blob->bytes.size();
-    }
-    if (size > limits.value_bytes) return too_much("a value is too long", limits.value_bytes);
-    bytes += sizeof(Value) + size;
-  }
-  return bytes;
-}
-
-Result<std::size_t> checked_bytes(const Transaction& transaction, const StoreLimits& limits) {
-  if (transaction.size() > limits.statements)
-    return too_much("the transaction has too many statements", limits.statements);
-  std::size_t bytes = 0;
-  for (const Statement& statement : transaction) bytes += TRY(checked_bytes(statement, limits));
-  if (bytes > limits.transaction_bytes)
-    return too_much("the transaction is too large", limits.transaction_bytes);
-  return bytes;
-}
 
 Result<std::vector<Row>> copy_file(Database& database, std::string path) {
   return database.ask({.sql = "VACUUM INTO $1", .values = {std::move(path)}});
@@ -94,14 +53,14 @@ SqliteStore::SqliteStore(linux::Loop& loop, StoreOptions options, std::unique_pt
 SqliteStore::~SqliteStore() = default;
 
 Task<Result<std::vector<Outcome>>> SqliteStore::write(Transaction transaction) {
-  CO_TRY(const std::size_t bytes, checked_bytes(transaction, options_.limits));
+  CO_TRY(const std::size_t bytes, asked_bytes(transaction, options_.limits));
   CO_TRY(auto answer, threads_->writer.push(std::move(transaction), bytes));
   co_return co_await Writer::Answer::wait(std::move(answer),
                                           loop_.now() + options_.limits.answer_time);
 }
 
 Task<Result<std::vector<Row>>> SqliteStore::read(Statement statement) {
-  CO_TRY(const std::size_t bytes, checked_bytes(statement, options_.limits));
+  CO_TRY(const std::size_t bytes, asked_bytes(statement, options_.limits));
   const RowLimits limits{.rows = options_.limits.rows, .bytes = options_.limits.row_bytes};
   CO_TRY(auto answer,
          threads_->reader.push(

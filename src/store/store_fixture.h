@@ -48,11 +48,12 @@ class StoreTest : public ::testing::Test {
     EXPECT_FALSE(opened);
     return opened ? Error{} : opened.error();
   }
+  virtual Store& store() { return *store_; }
   Result<std::vector<Outcome>> write(Transaction transaction) {
-    return run(*loop_, store_->write(std::move(transaction)));
+    return run(*loop_, store().write(std::move(transaction)));
   }
   Result<std::vector<Row>> read(std::string sql, std::vector<Value> values = {}) {
-    return run(*loop_, store_->read({.sql = std::move(sql), .values = std::move(values)}));
+    return run(*loop_, store().read({.sql = std::move(sql), .values = std::move(values)}));
   }
   std::int64_t count_projects() {
     const auto rows = read("SELECT count(*) FROM projects");
