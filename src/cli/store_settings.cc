@@ -1,7 +1,9 @@
 #include "store_settings.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "pons/base/json.h"
 #include "pons/base/text.h"
 #include "pons/database/address.h"
 #include "pons/linux/fd.h"
@@ -58,7 +60,8 @@ Result<void> prepare_store(const config::LoadedConfig& loaded, supervisor::ForRo
   for_roles.database_password = TRY(read_password(store));
   for_roles.gateway["database"] = store.postgres;
   if (!store.authority_file.empty())
-    for_roles.gateway["database_authority"] = TRY(linux::read_file(store.authority_file));
+    for_roles.gateway["database_authority"] =
+        dump_json(Json(TRY(linux::read_file(store.authority_file))));  // values are one line
   for_roles.brain["database"] = address.shown;
   return {};
 }

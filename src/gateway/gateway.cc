@@ -151,8 +151,11 @@ Result<std::unique_ptr<DatabaseDoor>> open_database_door(supervisor::RoleRuntime
   }
   // PostgreSQL's library takes certificates by the name of their file.
   const auto authority = values.find("database_authority");
-  if (authority != values.end())
-    TRY_VOID(linux::write_file_atomically(kDatabaseAuthority, authority->second, 0600));
+  if (authority != values.end()) {
+    const Json certificates = TRY(parse_json(authority->second));
+    TRY_VOID(
+        linux::write_file_atomically(kDatabaseAuthority, certificates.get<std::string>(), 0600));
+  }
   return std::make_unique<DatabaseDoor>(runtime.loop(), resolver, std::move(address),
                                         std::move(password),
                                         authority != values.end() ? kDatabaseAuthority : "");
