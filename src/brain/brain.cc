@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "database_stream.h"
 #include "egress_boundary.h"
 #include "gateway_model.h"
 #include "pons/base/json.h"
@@ -23,6 +24,8 @@
 #include "pons/session/store_log.h"
 #include "pons/store/backup_route.h"
 #include "pons/store/measured_store.h"
+#include "pons/store/postgres_store.h"
+#include "pons/store/sqlite_store.h"
 #include "pons/supervisor/role_runtime.h"
 #include "recorded_hands.h"
 #include "routes.h"
@@ -58,6 +61,35 @@ Result<Agents> agents_of(const std::map<std::string, std::string>& values) {
                               json.at("model").get<std::string>());
 }
 
+// Exactly one of them.
+struct Stores {
+  std::unique_ptr<store::SqliteStore> file;
+  std::unique_ptr<store::PostgresStore> database;
+  store::Store* used() const {
+    if (database) return database.get();
+    return file.get();
+  }
+};
+
+Result<Stores> open_stores(supervisor::RoleRuntime& runtime, const std::string& shown) {
+  Stores stores;
+  const auto database = runtime.start().values.find("database");
+  if (database == runtime.start().values.end()) {
+    stores.file = TRY(store::SqliteStore::open(
+        runtime.loop(), {.path = kStoreFile, .shown = shown, .limits = kStoreLimits}));
+    return stores;
+  }
+  store::PostgresOptions options{
+      .open = open_through_gateway(runtime.loop(), runtime.channel_to(Role::kGateway)),
+      .shown = database->second,
+      .limits = kStoreLimits,
+      .is_only_user = true};
+  options.limits.queued_bytes = 2 * kStoreLimits.transaction_bytes;
+  stores.database = TRY(linux::run_to_end(
+      runtime.loop(), store::PostgresStore::open(runtime.loop(), std::move(options))));
+  return stores;
+}
+
 Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
   CO_TRY_VOID(co_await memory.projects.ensure_default());
   co_return co_await memory.keys.active();
@@ -82,9 +114,9 @@ Result<int> run(roles::RoleStart start) {
   unlink(store::kBackupFile);  // of a process that was killed while it made one
   const SystemClock clock;
   linux::Loop& loop = runtime->loop();
-  const auto store = TRY(
-      store::SqliteStore::open(loop, {.path = kStoreFile, .shown = shown, .limits = kStoreLimits}));
-  Memory memory{.store = *store, .clock = clock};
+  const Stores stores = TRY(open_stores(*runtime, shown));
+  store::Store* const store = stores.used();
+  Memory memory{.store = *store, .file = stores.file.get(), .clock = clock};
   const auto keys = TRY(linux::run_to_end(loop, prepare(memory)));
   KeyFeed feed(loop, keys);
   runtime->add_routes(front_routes(memory, feed));
@@ -128,6 +160,8 @@ Result<int> run(roles::RoleStart start) {
     measured.write_metrics(page);
     if (traced) traces.write_metrics(page);
   });
+  if (stores.database)
+    runtime->at_end([&](TimePoint deadline) { return stores.database->finish(deadline); });
   linux::TaskGroup work(loop);
   work.spawn(traces.run());
   work.spawn(sessions.keep_going());

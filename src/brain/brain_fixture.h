@@ -53,7 +53,7 @@ class BrainTest : public ::testing::Test {
     auto opened = store::SqliteStore::open(*loop_, {.path = "pons.db", .shown = ""});
     ASSERT_TRUE(opened) << opened.error().describe();
     store_ = std::move(*opened);
-    memory_.reset(new Memory{.store = *store_, .clock = clock_});
+    memory_.reset(new Memory{.store = *store_, .file = store_.get(), .clock = clock_});
     ASSERT_TRUE(run(memory_->projects.ensure_default()));
     feed_ = std::make_unique<KeyFeed>(*loop_, *run(memory_->keys.active()));
     auto routes = front_routes(*memory_, *feed_);

@@ -95,7 +95,12 @@ Task<> answer(Work work, Context context, http::Exchange& exchange, std::string 
 
 Task<> answer_backup_to_operator(Context context, http::Exchange& exchange) {
   if (supervisor::refuse_unless_operator(exchange)) co_return;
-  co_await store::answer_backup(context.memory.store, exchange);
+  if (context.memory.file == nullptr)
+    exchange.respond(http::error_response(make_error(
+        ErrorCode::kUnsupported, "back up",
+        "everything is in PostgreSQL; copy it with PostgreSQL's own programs, such as pg_dump")));
+  else
+    co_await store::answer_backup(*context.memory.file, exchange);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ namespace pons::brain {
 
 // What the routes work on; outlives them.
 struct Memory {
-  store::SqliteStore& store;
+  store::Store& store;
+  store::SqliteStore* file;  // the same; null when it is a database elsewhere
   const Clock& clock;
   Projects projects{store, clock};
   ApiKeys keys{store, clock};

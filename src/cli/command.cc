@@ -18,6 +18,7 @@
 #include "pons/linux/run_task.h"
 #include "pons/linux/signals.h"
 #include "pons/supervisor/supervisor.h"
+#include "store_settings.h"
 #include "telemetry_settings.h"
 #include "terminal.h"
 
@@ -106,7 +107,7 @@ std::optional<config::LoadedConfig> load_config(const Common& common) {
     print_error(checked.error().message);
     return std::nullopt;
   }
-  for (const auto check : {check_models, check_agents, check_telemetry})
+  for (const auto check : {check_models, check_agents, check_telemetry, check_store})
     if (const auto checked = check(*loaded); !checked) {
       print_error(checked.error().message);
       return std::nullopt;

@@ -10,6 +10,7 @@
 #include "pons/base/log.h"
 #include "pons/egress/package_hosts.h"
 #include "pons/supervisor/supervisor.h"
+#include "store_settings.h"
 #include "telemetry_settings.h"
 #include "terminal.h"
 
@@ -33,7 +34,7 @@ int run_up(const Common& common) {
   supervisor::ForRoles for_roles;
   for_roles.egress = {{"packages", dump_json(egress::to_json(egress::read_package_hosts()))}};
   add_provider_of_environment(loaded->config);
-  for (const auto prepare : {prepare_models, prepare_agents, prepare_telemetry})
+  for (const auto prepare : {prepare_models, prepare_agents, prepare_telemetry, prepare_store})
     if (const auto prepared = prepare(*loaded, for_roles); !prepared) {
       print_error(prepared.error().message);
       return 1;

@@ -58,6 +58,10 @@ constexpr TextRule kUrlRule = {.what = "a URL",
                                .example = "https://otlp.example.com",
                                .pattern = R"(^$|^https?://[^/?#@\s][^?#@\s]*$)"};
 
+constexpr TextRule kDatabaseRule = {.what = "the URL of a database",
+                                    .example = "postgres://pons@db.example.com/pons",
+                                    .pattern = R"(^$|^postgres(ql)?://[^\s]+$)"};
+
 constexpr TextRule kVariableRule = {.what = "the name of an environment variable",
                                     .example = "OTEL_EXPORTER_OTLP_HEADERS",
                                     .pattern = "^$|^[A-Za-z_][A-Za-z0-9_]{0,127}$"};
@@ -242,6 +246,25 @@ const Table& telemetry_table() {
   return kTable;
 }
 
+const Table& store_table() {
+  using S = StoreConfig;
+  static const Table kTable{{
+      text("postgres", &S::postgres, kDatabaseRule, parse_optional_database,
+           "The PostgreSQL database that holds projects, keys, records and sessions; without a "
+           "password. TLS is verified unless the URL says otherwise or names this machine.",
+           {.default_text = "none: a SQLite file in the state directory"}),
+      text("password_env", &S::password_env, kVariableRule, parse_optional_variable,
+           "The variable, in the environment of `pons up`, that holds the password for it.",
+           {.default_text = "none"}),
+      text("password_file", &S::password_file, kFileRule, parse_file_path,
+           "A file that holds the same.", {.default_text = "none"}),
+      text("authority_file", &S::authority_file, kFileRule, parse_file_path,
+           "Certificates, as PEM, one of which the database's certificate must lead to.",
+           {.default_text = "those of the system"}),
+  }};
+  return kTable;
+}
+
 const Table& credential_table() {
   using S = CredentialConfig;
   static const Table kTable{{
@@ -286,6 +309,7 @@ const Table& config_table() {
               "How calls to models are taken and counted."),
       section("metrics", &S::metrics, metrics_table(), "Figures for programs that watch."),
       section("telemetry", &S::telemetry, telemetry_table(), "Traces of what agents do."),
+      section("store", &S::store, store_table(), "Where everything is kept."),
       named_documents("providers", &S::providers, kEnvironmentNameRule, is_environment_name,
                       "models.md", "Who answers calls to models, by a name of your own."),
       named_documents("models", &S::models, kModelNameRule, is_model_name, "models.md",

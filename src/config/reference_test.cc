@@ -118,7 +118,7 @@ TEST(Reference, EveryFieldHasASentenceAndStandsInTheReference) {
     EXPECT_THAT(reference, HasSubstr("| `" + std::string(field.key) + "` |"));
     EXPECT_THAT(reference, HasSubstr(std::string(field.doc)));
   });
-  EXPECT_EQ(fields, 57);
+  EXPECT_EQ(fields, 62);
 }
 
 TEST(Reference, DefaultsAsAFileLoadToTheDefaults) {

@@ -183,6 +183,16 @@ Parsed<std::string> parse_optional_url(const std::string& text) {
   return text;
 }
 
+// Whoever connects looks closer; a password must not get even that far.
+Parsed<std::string> parse_optional_database(const std::string& text) {
+  if (text.empty()) return text;
+  if (!text.starts_with("postgres://") && !text.starts_with("postgresql://"))
+    return std::unexpected("it must begin with postgres://");
+  if (!std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7F; }))
+    return std::unexpected("use visible ASCII characters only, others as %XX");
+  return text;
+}
+
 Parsed<std::string> parse_optional_variable(const std::string& text) {
   const auto goes_on = [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';

@@ -40,6 +40,7 @@ Parsed<std::string> parse_optional_loopback_address(const std::string& text);
 Parsed<std::string> parse_optional_url(const std::string& text);
 
 // A name for an environment variable, or empty.
+Parsed<std::string> parse_optional_database(const std::string& text);
 Parsed<std::string> parse_optional_variable(const std::string& text);
 
 // What clients call a model: letters, digits and -._:/ and at most 128 of them.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "collector.h"
+#include "database_door.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/http/error_status.h"
@@ -23,6 +24,7 @@ namespace {
 // Below the role's own folder, which is its working directory.
 constexpr const char* kStoreFile = "models.db";
 constexpr const char* kJournalFolder = "journal";
+constexpr const char* kDatabaseAuthority = "database-authority.pem";
 constexpr std::size_t kKeysBytesMax = std::size_t{1} << 20;
 constexpr std::uint64_t kBodyBytesMax = std::uint64_t{33} << 20;
 
@@ -135,6 +137,30 @@ void serve_traces(supervisor::RoleRuntime& runtime, SpanExport& spans, const Rou
   work.spawn(spans.run());
 }
 
+// Null: the brain keeps everything in a file of its own.
+Result<std::unique_ptr<DatabaseDoor>> open_database_door(supervisor::RoleRuntime& runtime,
+                                                         names::Resolver& resolver) {
+  const auto& values = runtime.start().values;
+  const auto url = values.find("database");
+  if (url == values.end()) return nullptr;
+  auto address = TRY(database::Address::parse(url->second));
+  Secret password;
+  if (runtime.start().descriptors.contains("database_password")) {
+    const linux::UniqueFd file = runtime.take_descriptor("database_password");
+    password = Secret(TRY(linux::read_all(file.get(), kKeysBytesMax)));
+  }
+  // PostgreSQL's library takes certificates by the name of their file.
+  const auto authority = values.find("database_authority");
+  if (authority != values.end()) {
+    const Json certificates = TRY(parse_json(authority->second));
+    TRY_VOID(
+        linux::write_file_atomically(kDatabaseAuthority, certificates.get<std::string>(), 0600));
+  }
+  return std::make_unique<DatabaseDoor>(runtime.loop(), resolver, std::move(address),
+                                        std::move(password),
+                                        authority != values.end() ? kDatabaseAuthority : "");
+}
+
 Result<int> run(roles::RoleStart start) {
   const std::string shown = store_path(start.confinement.state_dir);
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
@@ -156,6 +182,8 @@ Result<int> run(roles::RoleStart start) {
   name_models(models);
   measure(models, measured, runtime->metrics());
   const auto traces = TRY(open_traces(*runtime, resolver));
+  const auto database_door = TRY(open_database_door(*runtime, resolver));
+  if (database_door) runtime->add_routes(database_door->routes());
   linux::TaskGroup work(loop);
   if (traces) serve_traces(*runtime, traces->spans, routing, work);
   runtime->set_body_bytes_max(kBodyBytesMax);

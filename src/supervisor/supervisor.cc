@@ -275,6 +275,10 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
     if (!for_roles_.otlp_headers.empty())
       start.descriptors.emplace("otlp_headers",
                                 TRY(seal_in_memory("pons-otlp-headers", for_roles_.otlp_headers)));
+    if (!for_roles_.database_password.empty())
+      start.descriptors.emplace(
+          "database_password",
+          TRY(seal_in_memory("pons-database-password", for_roles_.database_password)));
     if (model_listener_)
       start.descriptors.emplace("models", TRY(linux::duplicate(model_listener_.get())));
   }

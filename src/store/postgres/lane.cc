@@ -19,7 +19,7 @@ constexpr Duration kSlack = std::chrono::seconds(5);
 }  // namespace
 
 Lane::Lane(linux::Loop& loop, Use use, std::size_t connections, const PostgresOptions& options)
-    : loop_(loop), use_(use), options_(options), is_idle_(loop), tasks_(loop) {
+    : loop_(loop), use_(use), options_(options), is_idle_(loop), is_open_(loop), tasks_(loop) {
   is_idle_.set();
   for (std::size_t i = 0; i < connections; ++i) slots_.push_back({.number = i});
   for (Slot& slot : slots_) tasks_.spawn(keep_open(slot));
@@ -61,6 +61,12 @@ Task<Result<std::vector<Outcome>>> Lane::wait(std::shared_ptr<Request> request,
                  : "too much waits for the database; try again later");
   co_return make_error(ErrorCode::kTimeout, "ask store",
                        "the database took too long; what was asked for may still happen");
+}
+
+Task<Result<void>> Lane::wait_until_open(TimePoint deadline) {
+  if (co_await is_open_.wait(deadline) == linux::Wait::kReady) co_return {};
+  if (trouble_) co_return *trouble_;
+  co_return make_error(ErrorCode::kUnavailable, "connect to database", "it does not answer");
 }
 
 // True when it was never asked, or nothing of it was done.
@@ -142,9 +148,12 @@ Task<Error> Lane::use_once(Slot& slot) {
 Task<> Lane::prepare(Slot& slot, Link& link) {
   auto ready =
       co_await set_up(loop_, link, use_, options_.limits, loop_.now() + options_.connect_time);
+  if (ready && use_ == Use::kHold)
+    ready = co_await hold(loop_, link, loop_.now() + options_.connect_time);
   if (!ready) co_return link.hang_up(std::move(ready).error());
   slot.link = &link;
   slot.was_ready = true;
+  is_open_.set();
   if (trouble_) LOG_INFO("the database is back", {"database", options_.shown});
   trouble_.reset();
   dispatch();

@@ -22,6 +22,8 @@ class Lane final : public LinkOwner {
   Result<std::shared_ptr<Request>> push(Transaction statements, std::size_t bytes);
   // The answer, or what is so when there is none in time.
   Task<Result<std::vector<Outcome>>> wait(std::shared_ptr<Request> request, TimePoint deadline);
+  // An error when there is no connection by then: why.
+  Task<Result<void>> wait_until_open(TimePoint deadline);
   auto wait_until_idle(TimePoint deadline) { return is_idle_.wait(deadline); }
 
  private:
@@ -50,6 +52,7 @@ class Lane final : public LinkOwner {
   std::size_t unanswered_bytes_ = 0;
   std::optional<Error> trouble_;  // why there is no connection
   linux::Event is_idle_;
+  linux::Event is_open_;  // has been, once
   linux::TaskGroup tasks_;
 };
 

@@ -60,16 +60,24 @@ Result<void> check_shapes(const Transaction& transaction) {
 struct PostgresStore::Lanes {
   Lanes(linux::Loop& loop, const PostgresOptions& options)
       : writes(loop, postgres::Use::kWrite, options.writing, options),
-        reads(loop, postgres::Use::kRead, options.reading, options) {}
+        reads(loop, postgres::Use::kRead, options.reading, options),
+        holder(loop, postgres::Use::kHold, options.is_only_user ? 1 : 0, options) {}
   postgres::Lane writes;
   postgres::Lane reads;
+  postgres::Lane holder;
 };
 
 Task<Result<std::unique_ptr<PostgresStore>>> PostgresStore::open(linux::Loop& loop,
                                                                  PostgresOptions options) {
   if (const auto made = co_await make_tables(loop, options); !made)
     co_return explain(options.shown, made.error());
-  co_return std::unique_ptr<PostgresStore>(new PostgresStore(loop, std::move(options)));
+  std::unique_ptr<PostgresStore> store(new PostgresStore(loop, std::move(options)));
+  if (!store->options_.is_only_user) co_return std::move(store);
+  // The server may still have to notice that a process before this one is gone.
+  const auto held =
+      co_await store->lanes_->holder.wait_until_open(loop.now() + store->options_.connect_time);
+  if (!held) co_return explain(store->options_.shown, held.error());
+  co_return std::move(store);
 }
 
 PostgresStore::PostgresStore(linux::Loop& loop, PostgresOptions options)

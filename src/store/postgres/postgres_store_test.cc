@@ -144,6 +144,22 @@ TEST_F(PostgresStoreTest, AServerThatMayForgetIsRefused) {
   EXPECT_THAT(error.message, HasSubstr("synchronous_commit is off"));
 }
 
+TEST_F(PostgresStoreTest, OneThatIsTheOnlyUserKeepsOthersOutUntilItIsGone) {
+  auto alone = options();
+  alone.is_only_user = true;
+  alone.connect_time = std::chrono::seconds(2);
+  auto first = run(*loop_, PostgresStore::open(*loop_, alone));
+  ASSERT_TRUE(first) << first.error().describe();
+  const auto second = run(*loop_, PostgresStore::open(*loop_, alone));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kConflict);
+  EXPECT_THAT(second.error().message, HasSubstr("another Pons uses this database"));
+  first->reset();
+  alone.connect_time = std::chrono::seconds(30);
+  const auto third = run(*loop_, PostgresStore::open(*loop_, alone));
+  EXPECT_TRUE(third) << third.error().describe();
+}
+
 TEST_F(PostgresStoreTest, NoServerIsAnErrorThatSaysSo) {
   auto lost = options();
   lost.open = [](TimePoint) -> Task<Result<std::unique_ptr<http::Transport>>> {

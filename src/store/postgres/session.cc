@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::int64_t kOldestVersion = 140'000;
 constexpr Duration kLockTime = std::chrono::seconds(10);
-// "Pons" and the purpose: nobody else in the database uses this number.
+// "Pons" and the purpose: nobody else in the database uses these numbers.
 constexpr std::int64_t kMigrationLock = 0x506F6E73'00000001;
+constexpr std::int64_t kOnlyUserLock = 0x506F6E73'00000002;
 
 std::string milliseconds(Duration time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
@@ -103,6 +104,18 @@ Task<Result<void>> set_up(linux::Loop& loop, Link& link, Use use, const StoreLim
   if (outcomes.front().rows.size() != 1)
     co_return make_error(ErrorCode::kInvalid, "check PostgreSQL", "the server does not answer");
   co_return check_server(outcomes.front().rows.front());
+}
+
+Task<Result<void>> hold(linux::Loop& loop, Link& link, TimePoint deadline) {
+  Transaction question;
+  question.push_back({.sql = "SELECT pg_try_advisory_lock($1)", .values = {kOnlyUserLock}});
+  CO_TRY(const auto outcomes, co_await ask(loop, link, std::move(question), deadline));
+  if (outcomes.front().rows.size() == 1) {
+    CO_TRY(const auto has_it, integer_of(outcomes.front().rows.front(), 0));
+    if (has_it != 0) co_return {};
+  }
+  co_return make_error(ErrorCode::kConflict, "hold database",
+                       "another Pons uses this database; give each one of its own");
 }
 
 Task<Result<void>> migrate(linux::Loop& loop, Link& link, std::span<const Migration> known,

@@ -9,7 +9,11 @@
 
 namespace pons::store::postgres {
 
-enum class Use : std::uint8_t { kWrite, kRead };
+enum class Use : std::uint8_t {
+  kWrite,
+  kRead,
+  kHold,  // asks nothing: says by a lock that the database is in use
+};
 
 // Asks a connection that somebody runs, and waits for the answer.
 Task<Result<std::vector<Outcome>>> ask(linux::Loop& loop, Link& link, Transaction statements,
@@ -19,6 +23,10 @@ Task<Result<std::vector<Outcome>>> ask(linux::Loop& loop, Link& link, Transactio
 // acknowledges, only reads, or is too old.
 Task<Result<void>> set_up(linux::Loop& loop, Link& link, Use use, const StoreLimits& limits,
                           TimePoint deadline);
+
+// Keeps everybody else out who asks for the same, until the connection ends. kConflict: somebody
+// has it.
+Task<Result<void>> hold(linux::Loop& loop, Link& link, TimePoint deadline);
 
 // Brings the tables up to date. Of several connections that do so at once, one does it and the
 // others wait. `shown` is the database's name in messages.

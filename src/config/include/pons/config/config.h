@@ -124,6 +124,15 @@ struct TelemetryConfig {
   bool operator==(const TelemetryConfig&) const = default;
 };
 
+// Where the brain keeps everything.
+struct StoreConfig {
+  std::string postgres;        // a URL without a password; empty: SQLite in the state directory
+  std::string password_env;    // variable that holds the database's password; empty: none
+  std::string password_file;   // the same in a file
+  std::string authority_file;  // certificates that the database's must lead to; empty: the system's
+  bool operator==(const StoreConfig&) const = default;
+};
+
 enum class Harness : std::uint8_t { kNative, kOpencode, kClaudeCode, kCodex, kPi };
 
 // Names where a credential may go. The credential itself is never part of the configuration.
@@ -150,6 +159,7 @@ struct Config {
   GatewayConfig gateway;
   MetricsConfig metrics;
   TelemetryConfig telemetry;
+  StoreConfig store;
   std::map<std::string, std::string> providers;     // of models: JSON text
   std::map<std::string, std::string> models;        // what answers to a name: JSON text
   std::map<std::string, std::string> agents;        // who may be talked to: JSON text

@@ -23,6 +23,8 @@ struct PostgresOptions {
   std::size_t writing = 4;  // connections
   std::size_t reading = 2;
   Duration connect_time = std::chrono::seconds(10);
+  // Whoever else asks for it on the same database is refused while this one is connected.
+  bool is_only_user = false;
 };
 
 // A PostgreSQL database, 14 or newer. A transaction is one trip there and back; several are under
@@ -37,6 +39,7 @@ class PostgresStore final : public Store {
  public:
   // Connects, checks that the server keeps what it acknowledges, and brings the tables up to date;
   // of several processes that do so at once, one does it. The error says what is wrong there.
+  // kConflict: somebody else is its only user.
   static Task<Result<std::unique_ptr<PostgresStore>>> open(linux::Loop& loop,
                                                            PostgresOptions options);
   ~PostgresStore() override;

@@ -15,8 +15,9 @@ struct ForRoles {
   std::map<std::string, std::string> brain = {};
   std::map<std::string, std::string> egress = {};
   std::map<std::string, std::string> gateway = {};
-  Secret otlp_headers = {};  // NAME=VALUE,… for the collector of traces; the same way
-  Secret model_keys = {};    // {"provider": ["key", …]}; the gateway gets it in a memory file
+  Secret otlp_headers = {};       // NAME=VALUE,… for the collector of traces; the same way
+  Secret database_password = {};  // likewise
+  Secret model_keys = {};         // {"provider": ["key", …]}; the gateway gets it in a memory file
 };
 
 // Runs Pons in the foreground until it is told to stop (SIGTERM, SIGINT, `pons down`): opens the
