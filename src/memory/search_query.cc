@@ -39,6 +39,14 @@ bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
 }
 
+// Where the character begins that this byte belongs to. What is no UTF-8 has none to look for.
+std::size_t character_at(std::string_view text, std::size_t at) {
+  constexpr std::size_t kBytesMax = 4;
+  for (std::size_t back = 0; back < kBytesMax && back <= at; ++back)
+    if (at - back == text.size() || !continues_character(text[at - back])) return at - back;
+  return at;
+}
+
 std::size_t find_word(std::string_view text, std::string_view word) {
   const auto found = std::search(text.begin(), text.end(), word.begin(), word.end(),
                                  [](char a, char b) { return lower(a) == lower(b); });
@@ -83,9 +91,8 @@ std::string snippet_of(std::string_view text, const std::vector<std::string>& wo
   for (const std::string& word : words) found = std::min(found, find_word(text, word));
   std::size_t begin =
       found == std::string_view::npos || found < kBeforeWordBytes ? 0 : found - kBeforeWordBytes;
-  while (begin > 0 && continues_character(text[begin])) --begin;
-  std::size_t end = std::min(text.size(), begin + kSnippetBytes);
-  while (end < text.size() && continues_character(text[end])) ++end;
+  begin = character_at(text, begin);
+  const std::size_t end = character_at(text, std::min(text.size(), begin + kSnippetBytes));
   std::string line;
   for (const char c : text.substr(begin, end - begin)) {
     const bool is_space = static_cast<unsigned char>(c) <= 0x20;
