@@ -41,21 +41,32 @@ struct Conditions {
   }
 };
 
-void add_filter(Conditions& conditions, const OrderFilter& filter) {
-  if (filter.archived_only)
+// An archived session is terminated, whatever its log says; it is shown where it is asked for.
+void add_statuses(Conditions& conditions, const OrderFilter& filter) {
+  if (filter.statuses.empty() && !filter.terminated) {
+    if (!filter.with_archived) conditions.add("s.archived IS NULL");
+    return;
+  }
+  std::string places;
+  for (const std::string& status : filter.statuses)
+    places += (places.empty() ? "" : ", ") + conditions.place(status);
+  const std::string living =
+      places.empty() ? "" : fmt::format("(s.archived IS NULL AND s.status IN ({}))", places);
+  if (!filter.terminated)
+    conditions.add(living);
+  else if (living.empty())
     conditions.add("s.archived IS NOT NULL");
-  else if (!filter.with_archived)
-    conditions.add("s.archived IS NULL");
+  else
+    conditions.add(fmt::format("(s.archived IS NOT NULL OR {})", living));
+}
+
+void add_filter(Conditions& conditions, const OrderFilter& filter) {
   if (!filter.agent.empty()) conditions.add("o.agent_id", "=", filter.agent);
   if (filter.agent_version) conditions.add("o.agent_version", "=", *filter.agent_version);
   if (!filter.deployment.empty()) conditions.add("o.deployment_id", "=", filter.deployment);
   if (filter.after_ms) conditions.add("o.created", ">=", *filter.after_ms);
   if (filter.before_ms) conditions.add("o.created", "<", *filter.before_ms);
-  if (filter.statuses.empty()) return;
-  std::string places;
-  for (const std::string& status : filter.statuses)
-    places += (places.empty() ? "" : ", ") + conditions.place(status);
-  conditions.add(fmt::format("s.status IN ({})", places));
+  add_statuses(conditions, filter);
 }
 
 }  // namespace

@@ -32,8 +32,8 @@ struct OrderFilter {
   std::string agent;  // empty: any
   std::optional<std::int64_t> agent_version = std::nullopt;
   std::string deployment;
-  std::vector<std::string> statuses;  // of the log: "idle", "running", "waits_for_person" …
-  bool archived_only = false;
+  std::vector<std::string> statuses;                     // of the log: "idle", "running" …
+  bool terminated = false;                               // archived ones are wanted by name
   std::optional<std::int64_t> after_ms = std::nullopt;   // made then or later
   std::optional<std::int64_t> before_ms = std::nullopt;  // made before
 };

@@ -91,7 +91,7 @@ Result<void> read_status(std::string_view word, OrderFilter& filter) {
   else if (word == "rescheduling")
     filter.statuses.emplace_back("rescheduled");
   else if (word == "terminated")
-    filter.with_archived = true;
+    filter.terminated = true;
   else
     return make_error(ErrorCode::kInvalid, "read query",
                       fmt::format("statuses: \"{}\" is none of idle, running, rescheduling, "
