@@ -30,6 +30,9 @@ function(pons_library name)
   endif()
 endfunction()
 
+# All that carry the label unit.
+add_custom_target(unit_tests)
+
 # pons_test(NAME SOURCES file... LINK target... LABEL unit|kernel [FLAGS flag...])
 function(pons_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINK;FLAGS" ${ARGN})
@@ -46,4 +49,7 @@ function(pons_test name)
   # One ctest entry per executable: a process per TEST() would spend its time starting sanitizers.
   add_test(NAME ${ARG_LABEL}/${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${ARG_LABEL}/${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
+  if(ARG_LABEL STREQUAL "unit")
+    add_dependencies(unit_tests ${name})
+  endif()
 endfunction()
