@@ -43,29 +43,25 @@ Task<Result<std::vector<RefusedRecord>>> SandboxRecords::keep(std::vector<Sandbo
     auto alone = co_await store_.write({statement_of(records[i])});
     if (alone) continue;
     if (alone.error().code != ErrorCode::kConflict) co_return alone.error();
-    CO_TRY(auto why, co_await why_refused(records[i].project_id));
-    refused.push_back({.index = i, .error = std::move(why)});
+    refused.push_back({.index = i, .error = co_await why_refused(records[i].project_id)});
   }
   co_return refused;
 }
 
-Task<Result<Error>> SandboxRecords::why_refused(std::string project) {
-  CO_TRY(const auto rows,
-         co_await store_.read({.sql = "SELECT sandboxes_max, (SELECT count(*) FROM sandboxes "
-                                      "WHERE project_id = $1 AND ended IS NULL) "
-                                      "FROM projects WHERE id = $1",
-                               .values = {std::move(project)}}));
-  if (!rows.empty()) {
-    CO_TRY(const auto most, store::optional_integer_of(rows.front(), 0));
-    CO_TRY(const auto alive, store::integer_of(rows.front(), 1));
-    if (most && alive >= *most)
-      co_return make_error(ErrorCode::kLimit, "keep sandbox record",
-                           fmt::format("this project has {} sandboxes, which is the most it may "
-                                       "have; end some, or ask the operator for more",
-                                       alive));
-  }
-  co_return make_error(ErrorCode::kConflict, "keep sandbox record",
-                       "its project does not exist, or the sandbox is another project's");
+Task<Error> SandboxRecords::why_refused(std::string project) {
+  const auto rows =
+      co_await store_.read({.sql = "SELECT sandboxes_max FROM projects WHERE id = $1 AND "
+                                   "sandboxes_max <= (SELECT count(*) FROM sandboxes "
+                                   "WHERE project_id = $1 AND ended IS NULL)",
+                            .values = {std::move(project)}});
+  if (!rows) co_return rows.error();
+  if (rows->empty())
+    co_return make_error(ErrorCode::kConflict, "keep sandbox record",
+                         "its project does not exist, or the sandbox is another project's");
+  co_return make_error(ErrorCode::kLimit, "keep sandbox record",
+                       fmt::format("this project has {} sandboxes, which is the most it may have; "
+                                   "end some, or ask the operator for more",
+                                   store::integer_of(rows->front(), 0).value_or(0)));
 }
 
 Task<Result<std::vector<OpenSandbox>>> SandboxRecords::list_open(std::string after) {

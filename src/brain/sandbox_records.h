@@ -57,7 +57,7 @@ class SandboxRecords {
   Task<Result<void>> mark_paid(std::vector<std::string> ids, std::int64_t at_ms);
 
  private:
-  Task<Result<Error>> why_refused(std::string project);
+  Task<Error> why_refused(std::string project);
 
   store::Store& store_;
 };

@@ -30,9 +30,9 @@ TEST_F(ObjectCliTest, AListIsATableForPeopleAndTheApisObjectsForPrograms) {
 TEST_F(ObjectCliTest, ADocumentInYamlIsSentAsTheApiTakesIt) {
   std::ofstream("agent.yaml") << "name: Ann\nmodel: m\ntools:\n  - type: agent_toolset_20260401\n"
                                  "metadata: {team: \"7\"}\n";
-  const Outcome made = run_against(200, R"({"id":"agent_1"})",
-                                   {"agents", "create", "-f", "agent.yaml", "--project", "web"},
-                                   "brain");
+  const Outcome made =
+      run_against(200, R"({"id":"agent_1"})",
+                  {"agents", "create", "-f", "agent.yaml", "--project", "web"}, "brain");
   EXPECT_EQ(made.exit_code, 0) << made.err;
   EXPECT_EQ(made.out, "agent_1\n");
   EXPECT_EQ(asked_,
@@ -70,9 +70,8 @@ TEST_F(ObjectCliTest, WhatTheApiRefusesIsSaidInItsWordsAndWithoutHarm) {
 }
 
 TEST_F(ObjectCliTest, LimitsAreNumbersOrNone) {
-  const char* project =
-      R"({"id":"prj_1","name":"web","limits":{"sandboxes":5,"sessions":null,)"
-      R"("requests_per_second":null}})";
+  const char* project = R"({"id":"prj_1","name":"web","limits":{"sandboxes":5,"sessions":null,)"
+                        R"("requests_per_second":null}})";
   const Outcome set = run_against(
       200, project, {"project", "limit", "web", "--sandboxes", "5", "--sessions", "none"}, "brain");
   EXPECT_EQ(set.exit_code, 0) << set.err;

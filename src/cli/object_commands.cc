@@ -115,8 +115,8 @@ Result<int> list(const char* collection, const std::vector<Column>& columns,
 // People read an object best as the document that it is.
 void print_object(const Json& object, const Common& common) {
   constexpr int kIndent = 2;
-  fmt::print("{}\n", common.json ? dump_json(object)
-                                 : printable(object.dump(kIndent), LineFeeds::kKept));
+  fmt::print("{}\n",
+             common.json ? dump_json(object) : printable(object.dump(kIndent), LineFeeds::kKept));
 }
 
 Result<Json> read_body(const Words& words) {
@@ -133,9 +133,9 @@ Result<Json> read_body(const Words& words) {
 Result<int> send_document(const Kind& kind, const std::string& state_dir, const Common& common,
                           const Words& words) {
   const Json body = TRY(read_body(words));
-  const Json object =
-      TRY(ask_api(state_dir, "POST",
-                  target_of(kind.name, words, words.id.empty() ? "" : below(words)), dump_json(body)));
+  const Json object = TRY(ask_api(state_dir, "POST",
+                                  target_of(kind.name, words, words.id.empty() ? "" : below(words)),
+                                  dump_json(body)));
   if (common.json)
     print_object(object, common);
   else
@@ -153,7 +153,8 @@ class ObjectCommands {
     group_.require_subcommand(1);
   }
 
-  using Work = std::function<Result<int>(const std::string& state_dir, const Common&, const Words&)>;
+  using Work =
+      std::function<Result<int>(const std::string& state_dir, const Common&, const Words&)>;
 
   CLI::App* add(const char* name, const std::string& summary, const std::string& text, Work work) {
     CLI::App* command = add_state_command(
@@ -194,12 +195,12 @@ void add_objects(CLI::App& app, Common& common, int& exit_code, const Kind& kind
              return list(kind.name, kind.columns, "", dir, c, words);
            })
       ->add_flag("-a,--all", commands.words().all, "Also archived ones");
-  commands.add_for_one("show", fmt::format("Show one {}", kind.one), "The whole document.",
-                       [&kind](Dir dir, const Common& c, const Words& words) -> Result<int> {
-                         print_object(
-                             TRY(ask_api(dir, "GET", target_of(kind.name, words, below(words)))), c);
-                         return 0;
-                       });
+  commands.add_for_one(
+      "show", fmt::format("Show one {}", kind.one), "The whole document.",
+      [&kind](Dir dir, const Common& c, const Words& words) -> Result<int> {
+        print_object(TRY(ask_api(dir, "GET", target_of(kind.name, words, below(words)))), c);
+        return 0;
+      });
   const auto send = [&kind](Dir dir, const Common& c, const Words& words) {
     return send_document(kind, dir, c, words);
   };
@@ -213,24 +214,25 @@ void add_objects(CLI::App& app, Common& common, int& exit_code, const Kind& kind
     commands.add_for_one(
         verb.name, verb.summary, verb.text,
         [&kind, name = verb.name](Dir dir, const Common& c, const Words& words) -> Result<int> {
-          print_object(TRY(ask_api(dir, "POST", target_of(kind.name, words, below(words, name)))), c);
+          print_object(TRY(ask_api(dir, "POST", target_of(kind.name, words, below(words, name)))),
+                       c);
           return 0;
         });
   if (kind.offspring)
-    commands.add_for_one(kind.offspring->verb.name, kind.offspring->verb.summary,
-                         kind.offspring->verb.text,
-                         [&made = *kind.offspring](Dir dir, const Common& c, const Words& words) {
-                           return list(made.collection, made.columns,
-                                       fmt::format("&{}={}", made.filter,
-                                                   http::percent_encode(words.id)),
-                                       dir, c, words);
-                         });
+    commands.add_for_one(
+        kind.offspring->verb.name, kind.offspring->verb.summary, kind.offspring->verb.text,
+        [&made = *kind.offspring](Dir dir, const Common& c, const Words& words) {
+          return list(made.collection, made.columns,
+                      fmt::format("&{}={}", made.filter, http::percent_encode(words.id)), dir, c,
+                      words);
+        });
   if (kind.can_be_deleted)
-    commands.add_for_one("rm", fmt::format("Delete one {}", kind.one), "There is no way back.",
-                         [&kind](Dir dir, const Common&, const Words& words) -> Result<int> {
-                           TRY_VOID(ask_api(dir, "DELETE", target_of(kind.name, words, below(words))));
-                           return 0;
-                         });
+    commands.add_for_one(
+        "rm", fmt::format("Delete one {}", kind.one), "There is no way back.",
+        [&kind](Dir dir, const Common&, const Words& words) -> Result<int> {
+          TRY_VOID(ask_api(dir, "DELETE", target_of(kind.name, words, below(words))));
+          return 0;
+        });
 }
 
 const Kind kAgents = {
@@ -245,19 +247,18 @@ const Kind kAgents = {
                 {"ARCHIVED", "/archived_at"}},
     .verbs = {{"archive", "Make no new sessions with an agent", "Sessions that are there go on."}}};
 
-const Kind kEnvironments = {
-    .name = "environments",
-    .one = "environment",
-    .summary = "Environments of the API: where sessions work",
-    .columns = {{"ID", "/id"},
-                {"NAME", "/name"},
-                {"TYPE", "/config/type"},
-                {"NETWORK", "/config/networking/type"},
-                {"UPDATED", "/updated_at"},
-                {"ARCHIVED", "/archived_at"}},
-    .verbs = {{"archive", "Make no new sessions in an environment",
-               "Sessions that are there go on."}},
-    .can_be_deleted = true};
+const Kind kEnvironments = {.name = "environments",
+                            .one = "environment",
+                            .summary = "Environments of the API: where sessions work",
+                            .columns = {{"ID", "/id"},
+                                        {"NAME", "/name"},
+                                        {"TYPE", "/config/type"},
+                                        {"NETWORK", "/config/networking/type"},
+                                        {"UPDATED", "/updated_at"},
+                                        {"ARCHIVED", "/archived_at"}},
+                            .verbs = {{"archive", "Make no new sessions in an environment",
+                                       "Sessions that are there go on."}},
+                            .can_be_deleted = true};
 
 const Kind kDeployments = {
     .name = "deployments",

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "pons/http/error_status.h"
+
 namespace pons::front {
 
 namespace {
@@ -24,9 +26,18 @@ Result<Identity> Admission::admit(const http::RequestHead& request, std::string_
   if (keys_rate_.take(identity.key, kRequestsPerSecondOfKey, now) > Duration::zero())
     return too_often("this API key asks", kRequestsPerSecondOfKey);
   const auto& most = identity.requests_per_second;
-  if (most && projects_rate_.take(identity.project, static_cast<double>(*most), now) > Duration::zero())
+  if (most &&
+      projects_rate_.take(identity.project, static_cast<double>(*most), now) > Duration::zero())
     return too_often("the keys of this project ask", *most);
   return identity;
+}
+
+http::Response refusal_of(const Error& error) {
+  if (error.code == ErrorCode::kConflict) return http::error_response(403, "denied", error.message);
+  if (error.code != ErrorCode::kDenied) return http::error_response(error);
+  http::Response response = http::error_response(401, "unauthenticated", error.message);
+  response.fields = {{"WWW-Authenticate", "Bearer"}};
+  return response;
 }
 
 }  // namespace pons::front

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "keys.h"
+#include "pons/http/exchange.h"
 #include "rate_limit.h"
 
 namespace pons::front {
@@ -26,5 +27,8 @@ class Admission {
   RateLimit keys_rate_;
   RateLimit projects_rate_;
 };
+
+// What those are told who are not let in, on paths of our own.
+http::Response refusal_of(const Error& error);
 
 }  // namespace pons::front

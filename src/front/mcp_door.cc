@@ -22,14 +22,6 @@ bool is_for_brain(std::string_view field) {
   return false;
 }
 
-http::Response refusal(const Error& error) {
-  if (error.code == ErrorCode::kConflict) return http::error_response(403, "denied", error.message);
-  if (error.code != ErrorCode::kDenied) return http::error_response(error);
-  http::Response response = http::error_response(401, "unauthenticated", error.message);
-  response.fields = {{"WWW-Authenticate", "Bearer"}};
-  return response;
-}
-
 }  // namespace
 
 McpDoor::McpDoor(linux::Loop& loop, Admission& admission, RoleLine& brain, std::string domain)
@@ -47,7 +39,7 @@ Task<> McpDoor::handle(RecordedExchange& exchange) {
   }
   const auto identity = admission_.admit(request, "mcp");
   if (!identity) {
-    exchange.respond(refusal(identity.error()));
+    exchange.respond(refusal_of(identity.error()));
     co_return;
   }
   exchange.set_key(identity->key);

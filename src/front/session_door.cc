@@ -4,7 +4,6 @@
 #include <array>
 
 #include "pons/base/text.h"
-#include "pons/http/error_status.h"
 #include "pons/models/protocol.h"
 
 namespace pons::front {
@@ -56,9 +55,7 @@ bool is_managed(const http::RequestHead& request) {
 
 http::Response refusal(bool managed, const Error& error) {
   using models::Failing;
-  if (!managed && error.code == ErrorCode::kConflict)
-    return http::error_response(403, "denied", error.message);
-  if (!managed) return http::error_response(error);
+  if (!managed) return refusal_of(error);
   const Failing kind = error.code == ErrorCode::kUnavailable ? Failing::kOverloaded
                        : error.code == ErrorCode::kConflict  ? Failing::kPermission
                        : error.code == ErrorCode::kLimit     ? Failing::kRateLimit
