@@ -32,6 +32,7 @@
 #include "sandbox_bills.h"
 #include "sandbox_toolbox.h"
 #include "session_metrics.h"
+#include "token_door.h"
 #include "trace_sender.h"
 
 namespace pons::brain {
@@ -144,7 +145,8 @@ Result<int> run(roles::RoleStart start) {
               .boundary = boundary,
               .agents = TRY(agents_of(runtime->start().values))};
   runtime->add_routes(session_routes(minds));
-  managed::ManagedApi api(measured, clock, sessions);
+  KeyFeedDoor door(loop, feed);
+  managed::ManagedApi api(loop, measured, clock, sessions, door);
   runtime->add_routes(api.routes());
   SandboxToolbox toolbox(loop, hands, boundary, sandboxes, minds.agents.at("default"));
   mcp::Server mcp_server(loop, toolbox);
@@ -179,6 +181,7 @@ Result<int> run(roles::RoleStart start) {
   work.spawn(mcp_server.keep_tidy());
   work.spawn(sweep_memory(memories));
   work.spawn(deployments.keep_going());
+  work.spawn(api.keep_going());
   return runtime->run();
 }
 
