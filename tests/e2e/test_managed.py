@@ -123,6 +123,9 @@ class Managed(PonsTestCase):
     def test_memory(self):
         self.run_suite("memory")
 
+    def test_files(self):
+        self.run_suite("files")
+
     def test_deployments(self):
         self.run_suite("deployments")
 
