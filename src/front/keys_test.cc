@@ -62,8 +62,7 @@ TEST_F(KeysTest, AKeyHasOnlySoManyStreams) {
   constexpr std::size_t kMax = 3;
   OpenStreams streams(kMax);
   std::vector<OpenStreams::Place> places;
-  for (std::size_t i = 0; i < kMax; ++i)
-    places.push_back(std::move(*streams.enter("key_1")));
+  for (std::size_t i = 0; i < kMax; ++i) places.push_back(std::move(*streams.enter("key_1")));
   EXPECT_EQ(streams.enter("key_1").error().code, ErrorCode::kLimit);
   EXPECT_TRUE(streams.enter("key_2"));
   places.pop_back();
