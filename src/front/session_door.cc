@@ -15,9 +15,10 @@ constexpr std::string_view kOwn = "/x/";
 constexpr std::string_view kManaged = "/v1/";
 constexpr std::array<std::string_view, 4> kOwnCollections = {"sessions", "agents", "api-keys",
                                                              "project"};
+constexpr std::string_view kVaults = "vaults";
 constexpr auto kManagedCollections =
     std::to_array<std::string_view>({"agents", "deployment_runs", "deployments", "environments",
-                                     "files", "memory_stores", "sessions"});
+                                     "files", "memory_stores", "sessions", kVaults});
 
 // Followers say nothing for as long as nothing happens, but for keep-alives.
 constexpr http::ClientLimits kBrainLimits{.first_byte_time = std::chrono::seconds(60),
@@ -72,10 +73,11 @@ http::Response refusal(bool managed, const Error& error) {
 }  // namespace
 
 SessionDoor::SessionDoor(linux::Loop& loop, Admission& admission, RoleLine& brain,
-                         std::size_t streams_of_key_max)
+                         http::Client& egress, std::size_t streams_of_key_max)
     : loop_(loop),
       admission_(admission),
       brain_(loop, brain.connector(kConnectionsMax), "brain", kBrainLimits),
+      egress_(egress),
       streams_(streams_of_key_max) {}
 
 bool SessionDoor::is_for_session(const http::RequestHead& request) {
@@ -91,8 +93,10 @@ Task<> SessionDoor::handle(RecordedExchange& exchange) {
     co_return;
   }
   exchange.set_key(identity->key);
+  // Values of credentials never come near the brain.
+  const bool is_for_egress = word_behind(request.path(), kManaged) == kVaults;
   // What a worker's token is for, the brain knows on the paths of the API; elsewhere, nothing.
-  if (!identity->session.empty() && !managed) {
+  if (!identity->session.empty() && (!managed || is_for_egress)) {
     exchange.respond(refusal(
         managed, make_error(ErrorCode::kConflict, "admit", "this token is for one session only")));
     co_return;
@@ -117,15 +121,17 @@ Task<> SessionDoor::handle(RecordedExchange& exchange) {
   // Inside, our own paths begin without /x.
   const std::size_t left_out = managed ? 0 : kOwn.size() - 1;
   co_await pass_on(loop_, exchange,
-                   {.role = brain_,
+                   {.role = is_for_egress ? egress_ : brain_,
                     .target = std::string(request.target.substr(left_out)),
                     .caller = std::move(caller),
                     .is_wanted = is_for_brain,
                     .if_silent =
-                        [managed] {
-                          return refusal(managed,
-                                         make_error(ErrorCode::kUnavailable, "ask brain",
-                                                    "the brain does not answer; try again"));
+                        [managed, is_for_egress] {
+                          return refusal(
+                              managed,
+                              make_error(ErrorCode::kUnavailable, "pass on",
+                                         is_for_egress ? "egress does not answer; try again"
+                                                       : "the brain does not answer; try again"));
                         },
                     .until = std::move(until)});
 }

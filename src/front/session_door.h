@@ -14,8 +14,8 @@ namespace pons::front {
 // have the shape that the callers of that path know.
 class SessionDoor {
  public:
-  // `streams_of_key_max`: how many streams one key may have open.
-  SessionDoor(linux::Loop& loop, Admission& admission, RoleLine& brain,
+  // `streams_of_key_max`: how many streams one key may have open. Egress has the vaults.
+  SessionDoor(linux::Loop& loop, Admission& admission, RoleLine& brain, http::Client& egress,
               std::size_t streams_of_key_max);
 
   static bool is_for_session(const http::RequestHead& request);
@@ -25,6 +25,7 @@ class SessionDoor {
   linux::Loop& loop_;
   Admission& admission_;
   http::Client brain_;
+  http::Client& egress_;
   OpenStreams streams_;
 };
 
