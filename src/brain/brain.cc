@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cell_toolbox.h"
 #include "database_stream.h"
 #include "egress_boundary.h"
 #include "gateway_model.h"
@@ -32,6 +33,8 @@
 #include "sandbox_bills.h"
 #include "sandbox_toolbox.h"
 #include "session_metrics.h"
+#include "session_notes.h"
+#include "session_servers.h"
 #include "trace_sender.h"
 
 namespace pons::brain {
@@ -47,6 +50,15 @@ using roles::Role;
 constexpr store::StoreLimits kStoreLimits{.value_bytes = 16ULL << 20,
                                           .transaction_bytes = 64ULL << 20};
 constexpr std::uint64_t kSessionBodyBytesMax = 6 << 20;
+
+// Of MCP inside sandboxes; a project is one sandbox.
+constexpr mcp::ServerLimits kCellLimits{
+    .sessions_per_project = 8, .calls_per_project = 8, .calls_per_session = 8};
+
+// A tool of a server elsewhere may take its time; who asks has deadlines of their own.
+constexpr http::ClientLimits kCarryLimits{.first_byte_time = std::chrono::minutes(6),
+                                          .idle_time = std::chrono::minutes(6),
+                                          .idle_connections = 32};
 
 // 0: what the operator has set. One that nobody uses for so long was forgotten by somebody.
 constexpr sandbox::Limits kSandboxLimits{
@@ -130,20 +142,31 @@ Result<int> run(roles::RoleStart start) {
   EgressBoundary boundary(loop, runtime->connector_to(Role::kEgress));
   store::MeasuredStore measured(*store, clock);
   session::StoreLog log(measured, clock, "brain");
-  session::Sessions sessions(loop, clock, log, model, hands, boundary);
+  memory::MemoryStores memories(measured, clock, [&boundary](std::string text) {
+    return credentials_in(boundary, std::move(text));
+  });
+  SessionNotes notes(memories);
+  ServerPins pins(measured, clock);
+  http::Client egress(loop, runtime->connector_to(Role::kEgress), "egress", kCarryLimits);
+  SessionServers servers(loop, egress, pins);
+  session::Sessions sessions(loop, clock, log, model, hands, boundary,
+                             {.notes = &notes, .servers = &servers});
   Minds minds{.sessions = sessions,
               .boundary = boundary,
-              .agents = TRY(agents_of(runtime->start().values))};
+              .agents = TRY(agents_of(runtime->start().values)),
+              .memories = &memories};
   runtime->add_routes(session_routes(minds));
   managed::ManagedApi api(measured, clock, sessions);
   runtime->add_routes(api.routes());
   SandboxToolbox toolbox(loop, hands, boundary, sandboxes, minds.agents.at("default"));
   mcp::Server mcp_server(loop, toolbox);
-  runtime->add_routes(mcp_routes(mcp_server));
-  memory::MemoryStores memories(measured, clock, [&boundary](std::string text) {
-    return credentials_in(boundary, std::move(text));
-  });
+  CellToolbox cell_toolbox(loop, sessions, notes, boundary, sandboxes, toolbox);
+  mcp::Server cell_server(loop, cell_toolbox, kCellLimits);
+  Cells cells{.toolbox = cell_toolbox, .server = cell_server};
+  runtime->add_routes(mcp_routes(mcp_server, cells));
   runtime->add_routes(managed::memory_routes(memories));
+  runtime->add_routes(memory_routes(memories));
+  runtime->add_routes(server_routes(pins));
   managed::DeploymentApi deployments(loop, measured, clock, sessions, "brain");
   runtime->add_routes(deployments.routes());
   runtime->set_body_bytes_max(kSessionBodyBytesMax);
@@ -157,6 +180,8 @@ Result<int> run(roles::RoleStart start) {
       });
   runtime->metrics().add([&](telemetry::Page& page) {
     metrics.write(page, sessions.loaded());
+    notes.write_metrics(page);
+    servers.write_metrics(page);
     measured.write_metrics(page);
     if (traced) traces.write_metrics(page);
   });
@@ -168,7 +193,9 @@ Result<int> run(roles::RoleStart start) {
   work.spawn(bills.keep_going());
   work.spawn(toolbox.end_orphans());
   work.spawn(mcp_server.keep_tidy());
+  work.spawn(cell_server.keep_tidy());
   work.spawn(sweep_memory(memories));
+  work.spawn(servers.keep_tidy());
   work.spawn(deployments.keep_going());
   return runtime->run();
 }

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kOwn = "/x/";
 constexpr std::string_view kManaged = "/v1/";
-constexpr std::array<std::string_view, 2> kOwnCollections = {"sessions", "agents"};
+constexpr std::array<std::string_view, 4> kOwnCollections = {"agents", "mcp-servers", "memory",
+                                                             "sessions"};
 constexpr std::array<std::string_view, 6> kManagedCollections = {
     "agents", "deployment_runs", "deployments", "environments", "memory_stores", "sessions"};
 

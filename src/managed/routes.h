@@ -4,6 +4,7 @@
 
 #include "pons/managed/caller.h"
 #include "pons/managed/documents.h"
+#include "pons/memory/memory_stores.h"
 #include "pons/session/sessions.h"
 #include "session_orders.h"
 
@@ -16,6 +17,7 @@ struct Objects {
   Documents agents{store, clock, "agents", "agent", "agent"};
   Documents environments{store, clock, "environments", "environment", "env"};
   SessionOrders orders{store, clock};
+  memory::MemoryStores memories{store, clock, {}};  // to look things up: it writes nothing
 };
 
 // 404 when there is no such version of it.

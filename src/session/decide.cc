@@ -55,7 +55,7 @@ void begin_calls(const State& state, std::vector<Command>& out) {
       if (state.last_stop == "max_tokens")
         out.emplace_back(RefuseCall{
             i, "Your answer was cut off at its token limit; this was not run. Make it shorter."});
-      else if (!is_allowed(state.agent, call.name))
+      else if (!is_allowed(state.agent, call.name) && state.find_server_tool(call.name) == nullptr)
         out.emplace_back(RefuseCall{i, "There is no tool of this name."});
       else if (const auto question = question_of(call); !question)
         out.emplace_back(RefuseCall{i, question.error().message});
@@ -76,10 +76,20 @@ bool is_budget_spent(const State& state) {
          (agent.budget_tokens > 0 && state.usage.all_tokens() >= agent.budget_tokens);
 }
 
+// What it knows is looked up once; servers may offer something else in each turn.
+bool lacks_equipment(const State& state) {
+  if (!state.agent.servers.empty()) return state.equipped_turn != state.turn;
+  return !state.agent.memory.empty() && state.equipped_turn == 0;
+}
+
 void ask_model(const State& state, std::vector<Command>& out) {
   if (is_budget_spent(state)) return end_turn(state, EndReason::kBudgetReached, out);
   if (state.asked_this_turn >= state.agent.calls_per_turn)
     return end_turn(state, EndReason::kCallLimit, out);
+  if (lacks_equipment(state)) {
+    out.emplace_back(Equip{});
+    return;
+  }
   out.emplace_back(AskModel{
       .purpose = is_full(state) && !state.messages.empty() ? Purpose::kSummary : Purpose::kReply,
       .attempt = state.failures + 1});
@@ -117,6 +127,7 @@ void go_on(const State& state, std::vector<Command>& out) {
 struct Writing {
   const State& state;
 
+  std::vector<Event> operator()(const Equip&) const { return {Equipping{}}; }
   std::vector<Event> operator()(const AskModel& command) const {
     return {ModelAsked{.purpose = command.purpose,
                        .attempt = command.attempt,
@@ -170,7 +181,7 @@ std::vector<Command> decide(const State& state) {
   if (state.interrupted) return wind_up(state);
   std::vector<Command> out;
   if (!state.said.empty()) out.emplace_back(Say{});
-  if (state.asked || state.wake_at_ms) return out;
+  if (state.asked || state.wake_at_ms || state.equipping) return out;
   if (has_unended_calls(state))
     begin_calls(state, out);
   else

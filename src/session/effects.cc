@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include "driver.h"
+#include "failures.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
+#include "pons/memory/tools.h"
 #include "pons/session/call_id.h"
 #include "pons/session/conversation.h"
 #include "pons/session/machine_tools.h"
@@ -30,38 +32,6 @@ bool continues_character(char c) {
 
 std::int64_t milliseconds_since(const linux::Loop& loop, TimePoint begun) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(loop.now() - begun).count();
-}
-
-// What others say of a failure may be long, and anything.
-std::string reason_of(std::string message) {
-  constexpr std::size_t kReasonBytesMax = 4'000;
-  return shorten(printable(std::move(message)), kReasonBytesMax);
-}
-
-std::string reason_of(const Error& error) {
-  return reason_of(error.message.empty() ? error.describe() : error.message);
-}
-
-ToolEnded refused(Seq call, const Error& error) {
-  return {
-      .call = call, .outcome = ToolOutcome::kRefused, .is_error = true, .text = reason_of(error)};
-}
-
-// What a failed request to the hands means to the model.
-ToolEnded failed(Seq call, const Error& error) {
-  switch (error.code) {
-    case ErrorCode::kInvalid:
-    case ErrorCode::kLimit:
-    case ErrorCode::kUnsupported:
-    case ErrorCode::kDenied:
-      return refused(call, error);
-    default:
-      return {.call = call,
-              .outcome = ToolOutcome::kInterrupted,
-              .is_error = true,
-              .text = fmt::format("interrupted: {}. It may have run; look before you run it again",
-                                  reason_of(error))};
-  }
 }
 
 Error no_sandbox(const std::string& name) {
@@ -279,12 +249,17 @@ Task<> Driver::run_call(Seq seq) {
     item = co_await execute(call);
   else if (is_machine_tool(call.name))
     item = co_await use_machine(call);
+  else if (memory::is_memory_tool(call.name))
+    item = co_await use_memory(call);
+  else if (!call.server.empty())
+    item = co_await call_server(call);
   else
     item = co_await spawn_agent(call);
   item.effect = seq;
   for (Event& event : item.events) {
     auto* ended = std::get_if<ToolEnded>(&event);
     if (ended == nullptr) continue;
+    ended->untrusted |= brings_words_from_outside(state_.agent, call.name);
     Redaction clean = co_await redact(ended->text);
     ended->shown = shown_of(clean);
     ended->redacted = std::move(clean.redacted);
@@ -467,8 +442,18 @@ void Driver::put_text(ToolText text, ToolEnded ended, Item& item) {
 
 namespace {
 
+// What a person would have to allow, an agent of an agent does not have.
+void leave_out_memory_that_asks(AgentSpec& agent) {
+  for (const std::string& tool : agent.asks) {
+    if (!memory::is_memory_tool(tool)) continue;
+    if (tool != memory::kWriteTool && tool != memory::kDeleteTool) return agent.memory.clear();
+    for (MemoryGrant& grant : agent.memory) grant.read_only = true;
+  }
+}
+
 // Nobody follows an agent of an agent: it has none of the tools that wait for somebody outside.
 AgentSpec without_waiting(AgentSpec agent) {
+  leave_out_memory_that_asks(agent);
   if (agent.asks.empty() && agent.custom.empty() && !agent.outside) return agent;
   if (agent.tools.empty())
     agent.tools = {std::string(kProvision), std::string(kExecute), std::string(kSpawnAgent)};
@@ -528,7 +513,8 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
                                                  .parent = lease_.session,
                                                  .parent_call = call.seq,
                                                  .agent = std::move(agent),
-                                                 .task = std::move(task)});
+                                                 .task = std::move(task),
+                                                 .untrusted = state_.has_read_untrusted});
   if (!report) {
     item.events.push_back(failed(call.seq, report.error()));
     co_return item;
@@ -536,10 +522,12 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
   const bool ended_well = report->ended == name_of(EndReason::kEndTurn);
   ToolText text = describe(report->text, !ended_well);
   if (!ended_well) text.text += fmt::format("\n[the agent stopped: {}]", report->ended);
-  put_text(
-      std::move(text),
-      {.call = call.seq, .usage = report->usage, .took_ms = milliseconds_since(world_.loop, begun)},
-      item);
+  put_text(std::move(text),
+           {.call = call.seq,
+            .usage = report->usage,
+            .untrusted = report->untrusted,
+            .took_ms = milliseconds_since(world_.loop, begun)},
+           item);
   co_return item;
 }
 

@@ -15,7 +15,8 @@ namespace {
 
 template <class T>
 concept PartOfEvent =
-    std::same_as<T, Usage> || std::same_as<T, AgentSpec> || std::same_as<T, CustomTool>;
+    std::same_as<T, Usage> || std::same_as<T, AgentSpec> || std::same_as<T, CustomTool> ||
+    std::same_as<T, MemoryGrant> || std::same_as<T, ServerGrant> || std::same_as<T, ServerTool>;
 
 // ---- one list of fields per event; `field` either writes or reads it
 
@@ -35,6 +36,23 @@ void each_field(Field& field, CustomTool& tool) {
 }
 
 template <class Field>
+void each_field(Field& field, MemoryGrant& grant) {
+  field("store", grant.store);
+  field("name", grant.name);
+  field("description", grant.description);
+  field("instructions", grant.instructions);
+  field("read_only", grant.read_only);
+}
+
+template <class Field>
+void each_field(Field& field, ServerGrant& grant) {
+  field("name", grant.name);
+  field("url", grant.url);
+  field.json("toolset", grant.toolset);
+  field("credential", grant.credential);
+}
+
+template <class Field>
 void each_field(Field& field, AgentSpec& agent) {
   field("name", agent.name);
   field("model", agent.model);
@@ -45,6 +63,8 @@ void each_field(Field& field, AgentSpec& agent) {
   field("tools", agent.tools);
   field("asks", agent.asks);
   field.each("custom", agent.custom);
+  field.each("memory", agent.memory);
+  field.each("servers", agent.servers);
   field("outside", agent.outside);
   field("answer_tokens", agent.answer_tokens);
   field("context_tokens", agent.context_tokens);
@@ -60,6 +80,7 @@ void each_field(Field& field, Created& event) {
   field("agent", event.agent);
   field("parent", event.parent);
   field("parent_call", event.parent_call);
+  field("untrusted", event.untrusted);
 }
 
 template <class Field>
@@ -138,6 +159,34 @@ constexpr std::array<std::string_view, 8> kEndReasons = {
 constexpr std::array<std::string_view, 5> kTroubles = {"passing", "lasting", "budget", "too_long",
                                                        "interrupted"};
 constexpr std::array<std::string_view, 3> kToolOutcomes = {"done", "refused", "interrupted"};
+constexpr std::array<std::string_view, 3> kServerFaults = {"connection", "authentication", "tools"};
+
+template <class Field>
+void each_field(Field&, Equipping&) {}
+
+template <class Field>
+void each_field(Field& field, ServerTool& tool) {
+  field("server", tool.server);
+  field("name", tool.name);
+  field("alias", tool.alias);
+  field.json("definition", tool.definition);
+  field("asks", tool.asks);
+}
+
+template <class Field>
+void each_field(Field& field, ServerTrouble& trouble) {
+  field("server", trouble.server);
+  field.word("fault", trouble.fault, kServerFaults);
+  field("message", trouble.message);
+}
+
+template <class Field>
+void each_field(Field& field, Equipped& event) {
+  field("asked", event.asked);
+  field("notes", event.notes);
+  field.each("tools", event.tools);
+  field("same_tools", event.same_tools);
+}
 
 template <class Field>
 void each_field(Field& field, TurnEnded& event) {
@@ -199,6 +248,7 @@ void each_field(Field& field, ToolEnded& event) {
   field("sandbox", event.sandbox);
   field("checkpoint", event.checkpoint);
   field("usage", event.usage);
+  field("untrusted", event.untrusted);
   field("took_ms", event.took_ms);
 }
 
@@ -213,7 +263,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Event>> kTypes = {
     "timer.fired",        "session.resumed",  "model.asked",      "tool.called",
     "agent.message",      "sandbox.released", "turn.ended",       "model.answered",
     "context.summarised", "model.failed",     "sandbox.bound",    "tool.ended",
-    "session.forked",     "user.decision",    "user.tool_result", "agent.changed"};
+    "session.forked",     "user.decision",    "user.tool_result", "agent.changed",
+    "session.equipping",  "session.equipped", "server.trouble"};
 
 // Of a stored event: more than anything in it may have.
 constexpr JsonLimits kLimits{.depth = 128, .bytes = std::size_t{64} << 20};
@@ -243,10 +294,11 @@ struct Writer {
     // An agent that is left out is the usual one, which is not an empty one.
     if (!inner.out.empty() || std::same_as<Part, AgentSpec>) out[name] = std::move(inner.out);
   }
-  void each(const char* name, std::vector<CustomTool>& tools) {
-    for (CustomTool& tool : tools) {
+  template <PartOfEvent Part>
+  void each(const char* name, std::vector<Part>& parts) {
+    for (Part& part : parts) {
       Writer inner;
-      each_field(inner, tool);
+      each_field(inner, part);
       out[name].push_back(std::move(inner.out));
     }
   }
@@ -317,15 +369,16 @@ struct Reader {
     each_field(inner, part);
     if (!inner.wrong.empty()) refuse(name);
   }
-  void each(const char* name, std::vector<CustomTool>& tools) {
-    tools.clear();
+  template <PartOfEvent Part>
+  void each(const char* name, std::vector<Part>& parts) {
+    parts.clear();
     const Json* value = find(name);
     if (value == nullptr) return;
     if (!value->is_array()) return refuse(name);
-    for (const Json& tool : *value) {
-      if (!tool.is_object()) return refuse(name);
-      Reader inner{.in = tool, .wrong = {}};
-      each_field(inner, tools.emplace_back());
+    for (const Json& part : *value) {
+      if (!part.is_object()) return refuse(name);
+      Reader inner{.in = part, .wrong = {}};
+      each_field(inner, parts.emplace_back());
       if (!inner.wrong.empty()) refuse(name);
     }
   }
@@ -405,6 +458,9 @@ std::string_view name_of(EndReason reason) {
 std::string_view name_of(Trouble trouble) {
   return kTroubles[static_cast<std::size_t>(trouble)];
 }
+std::string_view name_of(ServerFault fault) {
+  return kServerFaults[static_cast<std::size_t>(fault)];
+}
 std::string_view name_of(ToolOutcome outcome) {
   return kToolOutcomes[static_cast<std::size_t>(outcome)];
 }
@@ -432,6 +488,8 @@ std::string write_public(const StoredEvent& stored) {
                     : std::holds_alternative<ContextSummarised>(stored.event) ? "summary"
                                                                               : "text");
   fields.erase("digest");
+  // Notes are in their stores, for those who may read them.
+  fields.erase("notes");
   json.update(fields);
   return dump_json(json);
 }

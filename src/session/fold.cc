@@ -93,7 +93,10 @@ WaitsFor whom_after_decision(const AgentSpec& agent, std::string_view tool) {
   return tool == kAskHuman || is_done_outside(agent, tool) ? WaitsFor::kResult : WaitsFor::kNobody;
 }
 
-WaitsFor whom_it_waits_for(const AgentSpec& agent, std::string_view tool) {
+WaitsFor whom_it_waits_for(const State& state, std::string_view tool) {
+  if (const ServerTool* remote = state.find_server_tool(tool))
+    return remote->asks ? WaitsFor::kDecision : WaitsFor::kNobody;
+  const AgentSpec& agent = state.agent;
   const bool asks = std::ranges::find(agent.asks, tool) != agent.asks.end();
   return asks ? WaitsFor::kDecision : whom_after_decision(agent, tool);
 }
@@ -118,6 +121,7 @@ struct Folding {
     state.agent = event.agent;
     state.parent = event.parent;
     state.parent_call = event.parent_call;
+    state.has_read_untrusted = event.untrusted;
   }
 
   void operator()(const UserMessage& event) const {
@@ -156,9 +160,13 @@ struct Folding {
     call->ended = true;
     call->is_error = event.is_error;
     call->result_blocks = event.content.size() > kEmptyList.size() ? event.content : "";
+    state.has_read_untrusted = true;
   }
 
-  void operator()(const AgentChanged& event) const { state.agent = event.agent; }
+  void operator()(const AgentChanged& event) const {
+    state.agent = event.agent;
+    state.equipped_turn = 0;  // its servers may be others now
+  }
 
   void operator()(const Interrupted&) const {
     if (state.turn_open) state.interrupted = true;
@@ -166,6 +174,17 @@ struct Folding {
 
   void operator()(const TimerFired&) const { state.wake_at_ms.reset(); }
   void operator()(const Resumed&) const {}
+
+  void operator()(const ServerTrouble&) const {}
+  void operator()(const Equipping&) const { state.equipping = stored.seq; }
+
+  void operator()(const Equipped& event) const {
+    if (state.equipping != event.asked) return;
+    state.equipping.reset();
+    state.equipped_turn = state.turn;
+    if (!event.notes.empty()) state.notes = event.notes;
+    if (!event.same_tools) state.server_tools = event.tools;
+  }
 
   void operator()(const ModelAsked& event) const {
     if (state.asked) return;
@@ -227,7 +246,11 @@ struct Folding {
       if (call.seq == 0 && call.block == event.block) {
         call.seq = stored.seq;
         call.sandbox = sandbox_for(state, call);
-        call.waits_for = whom_it_waits_for(state.agent, call.name);
+        call.waits_for = whom_it_waits_for(state, call.name);
+        if (const ServerTool* remote = state.find_server_tool(call.name)) {
+          call.server = remote->server;
+          call.server_name = remote->name;
+        }
         return;
       }
   }
@@ -238,6 +261,7 @@ struct Folding {
     call->ended = true;
     call->is_error = event.is_error;
     call->result = event.text;
+    state.has_read_untrusted |= event.untrusted;
     state.usage += event.usage;
     if (const auto sandbox = state.sandboxes.find(event.sandbox);
         sandbox != state.sandboxes.end() && !event.checkpoint.empty())
@@ -281,6 +305,7 @@ struct Folding {
     state.turn_open = false;
     state.interrupted = false;
     state.asked.reset();
+    state.equipping.reset();
     state.last_stop.clear();
     state.ended = event.reason;
     forget_trouble(state);
@@ -317,10 +342,15 @@ const Call* State::find_call(Seq seq) const {
   return found == calls.end() ? nullptr : &*found;
 }
 
+const ServerTool* State::find_server_tool(std::string_view alias) const {
+  const auto found = std::ranges::find(server_tools, alias, &ServerTool::alias);
+  return found == server_tools.end() ? nullptr : &*found;
+}
+
 Status status_of(const State& state) {
   if (!state.turn_open) return Status::kIdle;
   if (state.wake_at_ms) return Status::kRescheduled;
-  if (state.asked) return Status::kRunning;
+  if (state.asked || state.equipping) return Status::kRunning;
   bool asks = false;
   for (const Call& call : state.calls) {
     if (!call.is_open()) continue;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "pons/memory/tools.h"
 #include "pons/session/tools.h"
 #include "pons/session/world.h"
 #include "simulated_fate.h"
@@ -153,6 +154,15 @@ class SimulatedModel final : public Model {
         return;
       case 7:
         return script.call(here, kAskHuman, R"({"question":""})");
+      case 8:
+        script.call(here, memory::kWriteTool, R"({"path":"/a","content":"b"})");
+        return script.call(here, memory::kWriteTool, R"({"path":"/b","content":"b"})");
+      case 9:
+        script.call(here, "far_do", "{}");
+        return script.call(here, memory::kWriteTool, R"({"path":"/a","content":"c"})");
+      case 10:
+        script.call(here, "far_ask", "{}");
+        return script.call(here, "far_do", "{}");
       default:
         for (std::size_t i = 0; i <= chance % 3; ++i) script.call(here, kExecute, run);
     }

@@ -35,6 +35,11 @@ void note(const std::vector<StoredEvent>& log, std::set<std::string>& met) {
     if (const auto* created = std::get_if<Created>(&event); created && !created->parent.empty())
       met.emplace("agent of an agent");
     if (std::holds_alternative<ContextSummarised>(event)) met.emplace("summary");
+    if (const auto* called = std::get_if<ToolCalled>(&event))
+      if (called->name.starts_with("memory_") || called->name.starts_with("far_"))
+        met.insert(called->name);
+    if (std::holds_alternative<ServerTrouble>(event)) met.emplace("server trouble");
+    if (std::holds_alternative<UserDecision>(event)) met.emplace("decision of a person");
     if (std::holds_alternative<UserAnswer>(event)) met.emplace("answer of a person");
     if (std::holds_alternative<Resumed>(event)) met.emplace("resumed");
     if (const auto* answered = std::get_if<ModelAnswered>(&event);
@@ -68,11 +73,30 @@ TEST_F(Simulation, WhateverFailsEachSessionFinishesAndNothingHappensTwice) {
   if (seeds() < 500) return;
   EXPECT_GT(crashes, 250);
   // A world in which nothing happens proves nothing.
-  for (const char* wanted :
-       {"agent of an agent", "summary", "answer of a person", "resumed", "redacted", "two at once",
-        "end_turn", "interrupted", "budget_reached", "call_limit", "refusal", "retries_exhausted",
-        "model_failed", "tool done", "tool refused", "tool interrupted", "trouble passing",
-        "trouble too_long", "trouble interrupted"})
+  for (const char* wanted : {"agent of an agent",
+                             "summary",
+                             "answer of a person",
+                             "resumed",
+                             "redacted",
+                             "two at once",
+                             "end_turn",
+                             "interrupted",
+                             "budget_reached",
+                             "call_limit",
+                             "refusal",
+                             "retries_exhausted",
+                             "model_failed",
+                             "tool done",
+                             "tool refused",
+                             "tool interrupted",
+                             "trouble passing",
+                             "trouble too_long",
+                             "trouble interrupted",
+                             "memory_write",
+                             "far_do",
+                             "far_ask",
+                             "server trouble",
+                             "decision of a person"})
     EXPECT_TRUE(met.contains(wanted)) << wanted << " never happened";
 }
 
