@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "call_end.h"
 #include "driver.h"
-#include "failures.h"
 #include "pons/base/log.h"
 
 // What a session knows and borrows: its memory, and tools of servers of others.
@@ -56,8 +56,9 @@ Task<> Driver::equip(Seq asked) {
   }
   if (!state_.agent.servers.empty() && world_.extras.servers != nullptr) {
     ServerOffer offer = co_await world_.extras.servers->list(server_way(), state_.agent.servers);
-    // Nobody follows an agent of an agent: nobody would allow anything.
-    if (state_.agent.depth > 0) std::erase_if(offer.tools, &ServerTool::asks);
+    // Nobody follows an agent of an agent that is no thread: nobody would allow anything.
+    if (state_.agent.depth > 0 && state_.agent.machine_of.empty())
+      std::erase_if(offer.tools, &ServerTool::asks);
     for (ServerTrouble& trouble : offer.troubles) {
       trouble.message = (co_await redact(reason_of(std::move(trouble.message)))).text;
       item.events.emplace_back(std::move(trouble));
@@ -87,14 +88,11 @@ Task<Driver::Item> Driver::use_memory(const Call& call) {
                                            .input = call.input,
                                            .has_read_untrusted = state_.has_read_untrusted});
     if (report) {
-      item.events.push_back(ToolEnded{
-          .call = call.seq,
-          .is_error = report->is_error,
-          .text = printable(std::move(report->text)),
-          .untrusted = report->is_untrusted,
-          .took_ms =
-              std::chrono::duration_cast<std::chrono::milliseconds>(world_.loop.now() - begun)
-                  .count()});
+      item.events.push_back(ToolEnded{.call = call.seq,
+                                      .is_error = report->is_error,
+                                      .text = printable(std::move(report->text)),
+                                      .untrusted = report->is_untrusted,
+                                      .took_ms = milliseconds_since(world_.loop, begun)});
       co_return item;
     }
     // Asked for again under the same id, it changes nothing twice.
@@ -129,13 +127,9 @@ Task<Driver::Item> Driver::call_server(const Call& call) {
     item.events.push_back(failed(call.seq, report.error()));
     co_return item;
   }
-  put_text(
-      describe(printable(std::move(report->text)), report->is_error),
-      {.call = call.seq,
-       .untrusted = true,
-       .took_ms = std::chrono::duration_cast<std::chrono::milliseconds>(world_.loop.now() - begun)
-                      .count()},
-      item);
+  put_text(describe(printable(std::move(report->text)), report->is_error),
+           {.call = call.seq, .untrusted = true, .took_ms = milliseconds_since(world_.loop, begun)},
+           item);
   co_return item;
 }
 

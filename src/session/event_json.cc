@@ -73,6 +73,13 @@ void each_field(Field& field, AgentSpec& agent) {
   field("budget_tokens", agent.budget_tokens);
   field("checkpoints", agent.checkpoints);
   field("depth", agent.depth);
+  field("has_threads", agent.has_threads);
+  field("makes_members", agent.makes_members);
+  std::vector<AgentSpec> members = agent.members.all();
+  field.each("members", members);
+  agent.members = Members(std::move(members));
+  field("description", agent.description);
+  field("machine_of", agent.machine_of);
 }
 
 template <class Field>
@@ -127,7 +134,8 @@ void each_field(Field& field, Resumed& event) {
 
 template <class Field>
 void each_field(Field& field, ModelAsked& event) {
-  field.word("purpose", event.purpose, std::array<std::string_view, 2>{"reply", "summary"});
+  field.word("purpose", event.purpose,
+             std::array<std::string_view, 3>{"reply", "summary", "grade"});
   field("attempt", event.attempt);
   field("digest", event.digest);
 }
@@ -192,6 +200,39 @@ template <class Field>
 void each_field(Field& field, TurnEnded& event) {
   field.word("reason", event.reason, kEndReasons);
   field("message", event.message);
+}
+
+constexpr std::array<std::string_view, 3> kVerdicts = {"satisfied", "needs_revision", "failed"};
+constexpr std::array<std::string_view, 4> kThreadStatuses = {"running", "waits", "rescheduled",
+                                                             "ended"};
+
+template <class Field>
+void each_field(Field& field, ThreadChanged& event) {
+  field("call", event.call);
+  field("seen", event.seen);
+  field.word("status", event.status, kThreadStatuses);
+  field.word("ended", event.ended, kEndReasons);
+  field("waits", event.waits);
+  field.blocks("posted", event.posted);
+}
+
+template <class Field>
+void each_field(Field& field, OutcomeDefined& event) {
+  field("id", event.id);
+  field("description", event.description);
+  field("rubric", event.rubric);
+  field("iterations_max", event.iterations_max);
+}
+
+template <class Field>
+void each_field(Field& field, OutcomeGraded& event) {
+  field("asked", event.asked);
+  field.word("verdict", event.verdict, kVerdicts);
+  field("explanation", event.explanation);
+  field("shown", event.shown);
+  field("redacted", event.redacted);
+  field("usage", event.usage);
+  field("took_ms", event.took_ms);
 }
 
 template <class Field>
@@ -264,7 +305,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Event>> kTypes = {
     "agent.message",      "sandbox.released", "turn.ended",       "model.answered",
     "context.summarised", "model.failed",     "sandbox.bound",    "tool.ended",
     "session.forked",     "user.decision",    "user.tool_result", "agent.changed",
-    "session.equipping",  "session.equipped", "server.trouble"};
+    "session.equipping",  "session.equipped", "server.trouble",
+    "thread.changed",     "outcome.defined",  "outcome.graded"};
 
 // Of a stored event: more than anything in it may have.
 constexpr JsonLimits kLimits{.depth = 128, .bytes = std::size_t{64} << 20};
@@ -286,6 +328,9 @@ struct Writer {
   }
   void operator()(const char* name, const std::vector<std::string>& texts) {
     if (!texts.empty()) out[name] = texts;
+  }
+  void operator()(const char* name, const std::vector<Seq>& numbers) {
+    if (!numbers.empty()) out[name] = numbers;
   }
   template <PartOfEvent Part>
   void operator()(const char* name, Part& part) {
@@ -357,6 +402,16 @@ struct Reader {
     for (const Json& text : *value) {
       if (!text.is_string()) return refuse(name);
       texts.push_back(text.get<std::string>());
+    }
+  }
+  void operator()(const char* name, std::vector<Seq>& numbers) {
+    numbers.clear();
+    const Json* value = find(name);
+    if (value == nullptr) return;
+    if (!value->is_array()) return refuse(name);
+    for (const Json& number : *value) {
+      if (!is_number(number)) return refuse(name);
+      numbers.push_back(number.get<Seq>());
     }
   }
   template <PartOfEvent Part>
@@ -440,6 +495,24 @@ void show_less(Json& json, const char* original) {
 
 }  // namespace
 
+Members::Members(std::vector<AgentSpec> agents) {
+  if (!agents.empty()) agents_ = std::make_shared<const std::vector<AgentSpec>>(std::move(agents));
+}
+
+const std::vector<AgentSpec>& Members::all() const {
+  static const std::vector<AgentSpec> none;
+  return agents_ ? *agents_ : none;
+}
+
+const AgentSpec* Members::find(std::string_view name) const {
+  const auto found = std::ranges::find(all(), name, &AgentSpec::name);
+  return found == all().end() ? nullptr : &*found;
+}
+
+bool Members::operator==(const Members& other) const {
+  return agents_ == other.agents_ || all() == other.all();
+}
+
 Usage& Usage::operator+=(const Usage& other) {
   const auto add = [](std::int64_t& sum, std::int64_t more) {
     sum = std::clamp(sum + more, -kNumberMax, kNumberMax);
@@ -460,6 +533,9 @@ std::string_view name_of(Trouble trouble) {
 }
 std::string_view name_of(ServerFault fault) {
   return kServerFaults[static_cast<std::size_t>(fault)];
+}
+std::string_view name_of(Verdict verdict) {
+  return kVerdicts[static_cast<std::size_t>(verdict)];
 }
 std::string_view name_of(ToolOutcome outcome) {
   return kToolOutcomes[static_cast<std::size_t>(outcome)];
@@ -486,6 +562,7 @@ std::string write_public(const StoredEvent& stored) {
   show_less(fields, std::holds_alternative<ModelAnswered>(stored.event)       ? "content"
                     : std::holds_alternative<ToolCalled>(stored.event)        ? "input"
                     : std::holds_alternative<ContextSummarised>(stored.event) ? "summary"
+                    : std::holds_alternative<OutcomeGraded>(stored.event)     ? "explanation"
                                                                               : "text");
   fields.erase("digest");
   // Notes are in their stores, for those who may read them.

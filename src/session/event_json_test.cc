@@ -98,6 +98,20 @@ std::vector<Event> one_of_each() {
                           .asks = true}},
                .same_tools = true},
       ServerTrouble{.server = "s", .fault = ServerFault::kTools, .message = "m"},
+      ThreadChanged{.call = 3,
+                    .seen = 4,
+                    .status = ThreadStatus::kWaits,
+                    .ended = EndReason::kRefusal,
+                    .waits = {5, 6},
+                    .posted = R"([{"seq":5}])"},
+      OutcomeDefined{.id = "o", .description = "d", .rubric = "r", .iterations_max = 3},
+      OutcomeGraded{.asked = 7,
+                    .verdict = Verdict::kNeedsRevision,
+                    .explanation = "e",
+                    .shown = "s",
+                    .redacted = {"key"},
+                    .usage = {.input = 1},
+                    .took_ms = 2},
   };
 }
 

@@ -42,6 +42,15 @@ void note(const std::vector<StoredEvent>& log, std::set<std::string>& met) {
     if (std::holds_alternative<UserDecision>(event)) met.emplace("decision of a person");
     if (std::holds_alternative<UserAnswer>(event)) met.emplace("answer of a person");
     if (std::holds_alternative<Resumed>(event)) met.emplace("resumed");
+    if (const auto* changed = std::get_if<ThreadChanged>(&event)) {
+      if (!changed->posted.empty()) met.emplace("posted by a thread");
+      if (changed->status == ThreadStatus::kWaits) met.emplace("thread waits");
+      if (changed->status == ThreadStatus::kEnded) met.emplace("thread ended");
+    }
+    if (const auto* graded = std::get_if<OutcomeGraded>(&event))
+      met.insert("outcome " + std::string(name_of(graded->verdict)));
+    if (std::holds_alternative<UserDecision>(event)) met.emplace("decision");
+    if (std::holds_alternative<UserToolResult>(event)) met.emplace("result from outside");
     if (const auto* answered = std::get_if<ModelAnswered>(&event);
         answered && !answered->redacted.empty())
       met.emplace("redacted");
@@ -96,7 +105,15 @@ TEST_F(Simulation, WhateverFailsEachSessionFinishesAndNothingHappensTwice) {
                              "far_do",
                              "far_ask",
                              "server trouble",
-                             "decision of a person"})
+                             "decision of a person",
+                             "posted by a thread",
+                             "thread waits",
+                             "thread ended",
+                             "outcome satisfied",
+                             "outcome needs_revision",
+                             "outcome failed",
+                             "decision",
+                             "result from outside"})
     EXPECT_TRUE(met.contains(wanted)) << wanted << " never happened";
 }
 

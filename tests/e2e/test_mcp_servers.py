@@ -126,7 +126,7 @@ class McpServers(SessionTestCase):
         self.assertIn("bonjour", said(events)[-1])
         self.assertTrue(results(events, "everything__echo")[0]["untrusted"])
         # It left as what a sandbox sends leaves: judged, and on record.
-        audit = self.pons.command("audit", "ls", "--json").stdout
+        audit = self.pons.command("audit", "export").stdout
         self.assertIn(f"for:{session}", audit)
 
     # ---- permissions

@@ -209,6 +209,9 @@ struct Extras {
 
 // ---- other agents
 
+// Hears the log of an agent while it comes about, from its first event on.
+using Watching = std::function<void(const std::vector<StoredEvent>& events)>;
+
 struct ChildOrder {
   std::string session;  // its id: asked for twice, it is made once
   std::string project;
@@ -216,7 +219,8 @@ struct ChildOrder {
   Seq parent_call = 0;
   AgentSpec agent;
   std::string task;
-  bool untrusted = false;  // the task may hold words that came from outside
+  bool untrusted = false;   // the task may hold words that came from outside
+  Watching on_events = {};  // may be empty
 };
 struct ChildReport {
   std::string text;

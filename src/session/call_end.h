@@ -1,10 +1,7 @@
 #pragma once
 
-#include <string>
-
+#include "pons/linux/loop.h"
 #include "pons/session/event.h"
-
-// What becomes of a call that came to nothing, as the model is told.
 
 namespace pons::session {
 
@@ -14,7 +11,9 @@ std::string reason_of(const Error& error);
 
 // Nothing was done.
 ToolEnded refused(Seq call, const Error& error);
-// By the kind of failure: nothing was done, or nobody knows.
+// What a failed request to whoever does the call means to the model.
 ToolEnded failed(Seq call, const Error& error);
+
+std::int64_t milliseconds_since(const linux::Loop& loop, TimePoint begun);
 
 }  // namespace pons::session
