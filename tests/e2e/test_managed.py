@@ -39,7 +39,7 @@ def judge(seen, result, why):
 
 
 # More than a dollar of the model that the answers are said to come from.
-SPENT = {"input": 1_000_000, "output": 1_000}
+SPENT = {"input": 1_000, "output": 100_000}
 
 ANSWERS = [
     *play("remember the colour", calls(remember("/colour.md", "the colour is zinnober")),
@@ -83,11 +83,12 @@ ANSWERS = [
     # Work that is judged; the judge reads the record of all of it.
     judge("A blue door", "satisfied", "it is blue"),
     judge("A red door", "needs_revision", "it is red"),
-    {"when": {"user": "not be judged again"}, "text": "It stays red."},
+    {"when": {"user": "not be judged again"}, "text": "It stays grey."},
     {"when": {"user": "it is red", "turn": 1}, "text": "A blue door."},
-    {"when": {"user": "it is red", "turn": 2}, "text": "A red door, again."},
+    judge("A grey door", "needs_revision", "it is grey"),
+    {"when": {"user": "it is grey"}, "text": "A grey door, again."},
     *play("paint a door", text("A red door.")),
-    *play("never good", text("A red door.")),
+    *play("never good", text("A grey door.")),
     *play("hello", text("Hello.")),
 ]
 

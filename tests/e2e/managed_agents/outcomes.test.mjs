@@ -30,7 +30,7 @@ test('it is not judged for ever', async () => {
   const session = await made()
   const events = await turn(session, [outcome('never good', { max_iterations: 2 })])
   assert.deepEqual(of(events, 'span.outcome_evaluation_end').map((each) => each.result), ['needs_revision', 'max_iterations_reached'])
-  assert.deepEqual(said(events).at(-1), 'It stays red.')
+  assert.deepEqual(said(events).at(-1), 'It stays grey.')
   const [shown] = (await beta.sessions.retrieve(session.id)).outcome_evaluations
   assert.equal(shown.result, 'max_iterations_reached')
 })

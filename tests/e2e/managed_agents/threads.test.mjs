@@ -11,16 +11,14 @@ const coordinating = async (member, more = {}) => made({ agent: { multiagent: { 
 
 test('an agent’s members are resolved, shown, and whole in its sessions', async () => {
   const member = await helper()
-  const agent = await beta.agents.create({
-    name: 'lead', model: 'stage', tools: [TOOLSET],
-    multiagent: { type: 'coordinator', agents: [member.id, { type: 'self' }, { type: 'advisor', model: 'stage' }] },
-  })
+  const multiagent = { type: 'coordinator', agents: [member.id, { type: 'self' }, { type: 'advisor', model: 'stage' }] }
+  const agent = await beta.agents.create({ name: 'lead', model: 'stage', tools: [TOOLSET], multiagent })
   assert.deepEqual(agent.multiagent.agents, [
     { type: 'agent', id: member.id, version: 1 },
     { type: 'agent', id: agent.id, version: 1 },
     { type: 'advisor', model: 'stage' },
   ])
-  const session = await made({ agent: { multiagent: agent.multiagent } })
+  const session = await made({ agent: { name: 'lead', multiagent } })
   const [whole, self, advisor] = session.agent.multiagent.agents
   assert.equal(whole.name, 'helper')
   assert.ok(!('multiagent' in whole) && !('metadata' in whole))
