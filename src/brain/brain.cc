@@ -7,15 +7,16 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cell_toolbox.h"
 #include "database_stream.h"
 #include "egress_boundary.h"
 #include "gateway_model.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/brain/warden_hands.h"
+#include "pons/files/file_store.h"
 #include "pons/linux/run_task.h"
 #include "pons/managed/deployment_api.h"
+#include "pons/managed/file_routes.h"
 #include "pons/managed/managed.h"
 #include "pons/managed/memory_routes.h"
 #include "pons/mcp/server.h"
@@ -49,11 +50,8 @@ using roles::Role;
 // A message may carry images.
 constexpr store::StoreLimits kStoreLimits{.value_bytes = 16ULL << 20,
                                           .transaction_bytes = 64ULL << 20};
-constexpr std::uint64_t kSessionBodyBytesMax = 6 << 20;
-
-// Of MCP inside sandboxes; a project is one sandbox.
-constexpr mcp::ServerLimits kCellLimits{
-    .sessions_per_project = 8, .calls_per_project = 8, .calls_per_session = 8};
+// A file, and the form around it. Whoever reads another body whole says how long it may be.
+constexpr std::uint64_t kBodyBytesMax = (files::FileLimits{}.bytes) + (64 << 10);
 
 // A tool of a server elsewhere may take its time; who asks has deadlines of their own.
 constexpr http::ClientLimits kCarryLimits{.first_byte_time = std::chrono::minutes(6),
@@ -128,6 +126,14 @@ Task<> sweep_memory(memory::MemoryStores& memories) {
     LOG_WARN("deleted memory stores are not removed yet", {"error", swept.error()});
 }
 
+Task<> sweep_files(linux::Loop& loop, files::FileStore& files) {
+  for (;;) {
+    if (const auto swept = co_await files.sweep(); !swept)
+      LOG_WARN("files that are over are not removed yet", {"error", swept.error()});
+    co_await loop.sleep_for(std::chrono::minutes(1));
+  }
+}
+
 Result<int> run(roles::RoleStart start) {
   const std::string shown = store_path(start.confinement.state_dir);
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
@@ -169,16 +175,15 @@ Result<int> run(roles::RoleStart start) {
   runtime->add_routes(api.routes());
   SandboxToolbox toolbox(loop, hands, boundary, sandboxes, minds.agents.at("default"));
   mcp::Server mcp_server(loop, toolbox);
-  CellToolbox cell_toolbox(loop, sessions, notes, boundary, sandboxes, toolbox);
-  mcp::Server cell_server(loop, cell_toolbox, kCellLimits);
-  Cells cells{.toolbox = cell_toolbox, .server = cell_server};
-  runtime->add_routes(mcp_routes(mcp_server, cells));
+  runtime->add_routes(mcp_routes(mcp_server));
   runtime->add_routes(managed::memory_routes(memories));
   runtime->add_routes(memory_routes(memories));
   runtime->add_routes(server_routes(pins));
+  files::FileStore files(measured, clock);
+  runtime->add_routes(managed::file_routes(files));
   managed::DeploymentApi deployments(loop, measured, clock, sessions, "brain");
   runtime->add_routes(deployments.routes());
-  runtime->set_body_bytes_max(kSessionBodyBytesMax);
+  runtime->set_body_bytes_max(kBodyBytesMax);
   SessionMetrics metrics;
   TraceSender traces(loop, sessions, runtime->client_to(Role::kGateway));
   const bool traced = runtime->start().values.contains("traces");
@@ -202,9 +207,9 @@ Result<int> run(roles::RoleStart start) {
   work.spawn(bills.keep_going());
   work.spawn(toolbox.end_orphans());
   work.spawn(mcp_server.keep_tidy());
-  work.spawn(cell_server.keep_tidy());
   work.spawn(sweep_memory(memories));
   work.spawn(servers.keep_tidy());
+  work.spawn(sweep_files(loop, files));
   work.spawn(deployments.keep_going());
   return runtime->run();
 }

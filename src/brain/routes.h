@@ -80,12 +80,6 @@ std::vector<http::Route> server_routes(ServerPins& pins);
 
 // To the same callers:
 //   DELETE, GET, POST /mcp               MCP over streamable HTTP (pons/mcp/server.h)
-// and to sandboxes, by egress, with what each of them has.
-class CellToolbox;
-struct Cells {
-  CellToolbox& toolbox;
-  mcp::Server& server;
-};
-std::vector<http::Route> mcp_routes(mcp::Server& server, Cells& cells);
+std::vector<http::Route> mcp_routes(mcp::Server& server);
 
 }  // namespace pons::brain

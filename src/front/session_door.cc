@@ -14,8 +14,9 @@ constexpr std::string_view kOwn = "/x/";
 constexpr std::string_view kManaged = "/v1/";
 constexpr std::array<std::string_view, 6> kOwnCollections = {"sessions", "agents",      "api-keys",
                                                              "project",  "mcp-servers", "memory"};
-constexpr std::array<std::string_view, 6> kManagedCollections = {
-    "agents", "deployment_runs", "deployments", "environments", "memory_stores", "sessions"};
+constexpr auto kManagedCollections =
+    std::to_array<std::string_view>({"agents", "deployment_runs", "deployments", "environments",
+                                     "files", "memory_stores", "sessions"});
 
 // Followers say nothing for as long as nothing happens, but for keep-alives.
 constexpr http::ClientLimits kBrainLimits{.first_byte_time = std::chrono::seconds(60),

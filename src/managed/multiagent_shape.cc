@@ -148,7 +148,7 @@ std::vector<std::pair<std::string, const Json*>> named_members(const Json& multi
   const Json* members = members_of(multiagent);
   if (members == nullptr) return named;
   for (const Json& member : *members) {
-    if (member["type"] != "agent") continue;
+    if (member["type"] != "agent" || !member.contains("name")) continue;
     const std::string name = member.at("name");
     std::string free = name;
     const auto is_taken = [&] {

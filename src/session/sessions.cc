@@ -311,13 +311,6 @@ Task<Result<void>> Sessions::stop_child(std::string session) {
   co_return added.error();
 }
 
-Task<Result<State>> Sessions::look(std::string session) {
-  if (const auto found = loaded_.find(session); found != loaded_.end())
-    co_return found->second->driver.state();
-  CO_TRY(const auto events, co_await read_all(std::move(session)));
-  co_return session::fold(State{}, events);
-}
-
 Task<Result<ChildReport>> Sessions::run_child(ChildOrder order) {
   const std::string id = order.session;
   CO_TRY_VOID(co_await create({.id = id,

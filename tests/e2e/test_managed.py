@@ -144,6 +144,9 @@ class Managed(PonsTestCase):
     def test_remembering(self):
         self.run_suite("remembering")
 
+    def test_files(self):
+        self.run_suite("files")
+
     def test_deployments(self):
         self.run_suite("deployments")
 

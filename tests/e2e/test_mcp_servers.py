@@ -14,6 +14,11 @@ from session_world import SessionTestCase, calls, of, one, play, results, said, 
 EVERYTHING = os.path.join(HERE, "mcp", "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")
 
 
+def read_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def tool(name, **input):
     return {"name": name, "input": input}
 
@@ -116,7 +121,7 @@ class McpServers(SessionTestCase):
             *play("repeat", calls(tool("everything__echo", message="bonjour")), text("I heard: {tool_result}"),
                   said_before=2),
         ], ("everything", f"http://127.0.0.1:{port}/mcp", port))
-        wait_for(lambda: b"listening" in open(log.name, "rb").read(), "the server listens")
+        wait_for(lambda: b"listening" in read_bytes(log.name), "the server listens")
         session = self.client.create("add", agent="free")
         events = self.finish(session)
         self.assertIn("42", results(events, "everything__get-sum")[0]["text"])

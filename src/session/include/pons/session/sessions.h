@@ -72,8 +72,6 @@ class Sessions final : private Audience {
   // that rest. Runs as long as the process.
   Task<> keep_going();
 
-  // What a session is now.
-  Task<Result<State>> look(std::string session);
   // The whole log of a session.
   Task<Result<std::vector<StoredEvent>>> read_all(std::string session);
 
