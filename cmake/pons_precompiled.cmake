@@ -1,4 +1,4 @@
-# pons_use_precompiled(TARGET common|tests [FLAGS flag...])
+# pons_use_precompiled(TARGET common|tests|cli [FLAGS flag...])
 #
 # Gives the target one of the headers in cmake/precompiled, which halves the time of a build from nothing. FLAGS are
 # those that the target is compiled with beyond everybody's: a compiled header serves only the flags it was made with.

@@ -1,5 +1,5 @@
 // What nearly every file reads, compiled once (cmake/pons_precompiled.cmake). No file may rely on it: each includes
-// what it uses, and the tsan preset is built without this header to prove that.
+// what it uses, and lint reads them without this header to prove that.
 #pragma once
 
 #include <algorithm>

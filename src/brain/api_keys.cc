@@ -50,7 +50,7 @@ Result<std::vector<ApiKey>> keys_of(const std::vector<store::Row>& rows) {
 }  // namespace
 
 std::vector<std::string> default_scopes() {
-  return {kScopes.begin(), kScopes.end() - 1};
+  return {kScopes.begin(), kScopes.end() - 2};
 }
 
 bool is_scope(std::string_view text) {
@@ -84,11 +84,17 @@ Task<Result<NewApiKey>> ApiKeys::create(std::string project_id, std::string name
   co_return std::move(made);
 }
 
-Task<Result<std::vector<ApiKey>>> ApiKeys::list() {
-  CO_TRY(const auto rows,
-         co_await store_.read({.sql = "SELECT id, project_id, name, hash, scopes, created, revoked "
-                                      "FROM api_keys ORDER BY created DESC, id LIMIT $1",
-                               .values = {kListedMax}}));
+Task<Result<std::vector<ApiKey>>> ApiKeys::list(std::optional<std::string> project_id) {
+  store::Statement all{.sql =
+                           "SELECT id, project_id, name, hash, scopes, created, revoked "
+                           "FROM api_keys ORDER BY created DESC, id LIMIT $1",
+                       .values = {kListedMax}};
+  store::Statement own{.sql =
+                           "SELECT id, project_id, name, hash, scopes, created, revoked "
+                           "FROM api_keys WHERE project_id = $2 "
+                           "ORDER BY created DESC, id LIMIT $1",
+                       .values = {kListedMax, project_id.value_or("")}};
+  CO_TRY(const auto rows, co_await store_.read(project_id ? std::move(own) : std::move(all)));
   co_return keys_of(rows);
 }
 
@@ -100,11 +106,16 @@ Task<Result<std::vector<ApiKey>>> ApiKeys::active() {
   co_return keys_of(rows);
 }
 
-Task<Result<void>> ApiKeys::revoke(std::string id) {
-  auto written = co_await store_.write(
-      {{.sql = "UPDATE api_keys SET revoked = COALESCE(revoked, $1) WHERE id = $2",
-        .values = {wall_ms(clock_), id},
-        .must_change = 1}});
+Task<Result<void>> ApiKeys::revoke(std::string id, std::optional<std::string> project_id) {
+  store::Statement any{.sql = "UPDATE api_keys SET revoked = COALESCE(revoked, $1) WHERE id = $2",
+                       .values = {wall_ms(clock_), id},
+                       .must_change = 1};
+  store::Statement own{.sql =
+                           "UPDATE api_keys SET revoked = COALESCE(revoked, $1) "
+                           "WHERE id = $2 AND project_id = $3",
+                       .values = {wall_ms(clock_), id, project_id.value_or("")},
+                       .must_change = 1};
+  auto written = co_await store_.write({project_id ? std::move(own) : std::move(any)});
   if (!written && written.error().code == ErrorCode::kConflict)
     co_return make_error(ErrorCode::kNotFound, "revoke key",
                          fmt::format("there is no key \"{}\"", id));

@@ -15,9 +15,10 @@
 
 namespace pons::brain {
 
-// What a key opens. All but the last unless told otherwise.
-inline constexpr std::array<std::string_view, 5> kScopes = {"sandboxes", "sessions", "models",
-                                                            "mcp", "admin"};
+// What a key opens. All but the last two unless told otherwise: "read" is for keys that change
+// nothing, "admin" opens everything in a project, and the project's keys.
+inline constexpr std::array<std::string_view, 7> kScopes = {
+    "sandboxes", "agents", "sessions", "models", "mcp", "read", "admin"};
 std::vector<std::string> default_scopes();
 bool is_scope(std::string_view text);
 
@@ -49,11 +50,13 @@ class ApiKeys {
 
   Task<Result<NewApiKey>> create(std::string project_id, std::string name,
                                  std::vector<std::string> scopes);
-  // The newest first, revoked ones among them, up to what one read may give.
-  Task<Result<std::vector<ApiKey>>> list();
+  // The newest first, revoked ones among them, up to what one read may give. Those of one project,
+  // or of all.
+  Task<Result<std::vector<ApiKey>>> list(std::optional<std::string> project_id = {});
   Task<Result<std::vector<ApiKey>>> active();
-  // kNotFound when there is none; revoking one twice changes nothing.
-  Task<Result<void>> revoke(std::string id);
+  // kNotFound when there is none, or it is none of that project's; revoking one twice changes
+  // nothing.
+  Task<Result<void>> revoke(std::string id, std::optional<std::string> project_id = {});
 
  private:
   store::Store& store_;

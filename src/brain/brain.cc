@@ -101,6 +101,14 @@ Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
   co_return co_await memory.keys.active();
 }
 
+Task<Result<void>> tell_limits(Memory& memory, KeyFeed& feed) {
+  CO_TRY(const auto projects, co_await memory.projects.list());
+  for (const Project& project : projects)
+    if (project.limits.requests_per_second)
+      feed.limit(project.id, project.limits.requests_per_second);
+  co_return {};
+}
+
 // Only egress knows what is a credential.
 Task<Result<std::vector<std::string>>> credentials_in(session::Boundary& boundary,
                                                       std::string text) {
@@ -125,6 +133,7 @@ Result<int> run(roles::RoleStart start) {
   Memory memory{.store = *store, .file = stores.file.get(), .clock = clock};
   const auto keys = TRY(linux::run_to_end(loop, prepare(memory)));
   KeyFeed feed(loop, keys);
+  TRY_VOID(linux::run_to_end(loop, tell_limits(memory, feed)));
   runtime->add_routes(front_routes(memory, feed));
   runtime->add_routes(operator_routes(memory, feed));
 

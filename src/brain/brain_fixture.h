@@ -78,16 +78,24 @@ class BrainTest : public ::testing::Test {
     return linux::run_to_end(*loop_, std::move(task));
   }
 
-  Task<Answer> send(std::string role, std::string method, std::string target, std::string body) {
+  // `project`: whose caller it is that the front passes on.
+  Task<Answer> send(std::string role, std::string method, std::string target, std::string body,
+                    std::string project = {}) {
     http::Client client(*loop_, http::unix_connector(*loop_, socket_of(role)), "brain");
+    http::ClientRequest request{
+        .method = std::move(method), .target = std::move(target), .body = std::move(body)};
+    if (!project.empty()) request.fields.emplace_back("x-pons-project", std::move(project));
     Answer answer;
-    co_await converse(
-        client, {.method = std::move(method), .target = std::move(target), .body = std::move(body)},
-        answer);
+    co_await converse(client, std::move(request), answer);
     co_return answer;
   }
   Answer ask(std::string role, std::string method, std::string target, std::string body = {}) {
     return run(send(std::move(role), std::move(method), std::move(target), std::move(body)));
+  }
+  Answer ask_for(std::string project, std::string method, std::string target,
+                 std::string body = {}) {
+    return run(
+        send("front", std::move(method), std::move(target), std::move(body), std::move(project)));
   }
 
   SystemClock clock_;

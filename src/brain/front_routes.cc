@@ -43,7 +43,9 @@ Task<Result<Json>> keep_records(Memory& memory, http::Exchange& exchange) {
   CO_TRY(const auto refused, co_await memory.records.keep(std::move(records)));
   Json list = Json::array();
   for (const RefusedRecord& record : refused)
-    list.push_back({{"index", record.index}, {"message", record.error.message}});
+    list.push_back({{"index", record.index},
+                    {"type", to_string(record.error.code)},
+                    {"message", record.error.message}});
   co_return Json{{"stored", count - refused.size()}, {"refused", std::move(list)}};
 }
 

@@ -45,12 +45,28 @@ void KeyFeed::remove(std::string_view id) {
   change();
 }
 
+bool KeyFeed::has(std::string_view id, std::string_view project) const {
+  const auto found = keys_.find(id);
+  return found != keys_.end() && found->second.project_id == project;
+}
+
+void KeyFeed::limit(const std::string& project, std::optional<std::int64_t> requests_per_second) {
+  if (requests_per_second)
+    requests_per_second_[project] = *requests_per_second;
+  else
+    requests_per_second_.erase(project);
+  change();
+}
+
 std::string KeyFeed::body() const {
   Json keys = Json::array();
   for (const auto& [id, key] : keys_)
     keys.push_back(
         {{"id", id}, {"project", key.project_id}, {"hash", key.hash}, {"scopes", key.scopes}});
-  return dump_json({{"generation", generation_}, {"keys", std::move(keys)}}) + "\n";
+  return dump_json({{"generation", generation_},
+                    {"keys", std::move(keys)},
+                    {"requests_per_second", requests_per_second_}}) +
+         "\n";
 }
 
 Task<> KeyFeed::wait_for_news(std::string seen, http::Exchange& exchange, TimePoint deadline) {

@@ -21,10 +21,14 @@ class KeyFeed {
 
   void add(const ApiKey& key);
   void remove(std::string_view id);
+  bool has(std::string_view id, std::string_view project) const;
+  // How often keys of the project may ask, together.
+  void limit(const std::string& project, std::optional<std::int64_t> requests_per_second);
 
   // Names this state of the keys: another process, or another set, has another.
   const std::string& generation() const { return generation_; }
-  // {"generation": "…", "keys": [{"id", "project", "hash", "scopes"}]}
+  // {"generation": "…", "keys": [{"id", "project", "hash", "scopes"}],
+  //  "requests_per_second": {PROJECT: N}}
   std::string body() const;
   // Until the generation is another than `seen`, the client leaves, or the deadline passes.
   Task<> wait_for_news(std::string seen, http::Exchange& exchange, TimePoint deadline);
@@ -37,6 +41,7 @@ class KeyFeed {
 
   linux::Loop& loop_;
   std::map<std::string, ApiKey, std::less<>> keys_;
+  std::map<std::string, std::int64_t> requests_per_second_;  // of projects that have a limit
   std::string process_;
   std::uint64_t changes_ = 0;
   std::string generation_;

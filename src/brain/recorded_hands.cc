@@ -18,10 +18,13 @@ SandboxRecord RecordedHands::record_of(const Order& order) const {
           .reason = {}};
 }
 
+// One that may not be on record is nobody's, and is ended.
 Task<Result<void>> RecordedHands::keep(SandboxRecord record) {
+  const std::string sandbox = record.id;
   CO_TRY(const auto refused, co_await records_.keep({std::move(record)}));
-  if (!refused.empty()) co_return refused.front().error;
-  co_return {};
+  if (refused.empty()) co_return {};
+  (void)co_await hands_.destroy(sandbox);
+  co_return refused.front().error;
 }
 
 Task<Result<session::ProvisionReport>> RecordedHands::provision(session::ProvisionOrder order) {

@@ -9,7 +9,6 @@
 #include "api_keys.h"
 #include "pons/base/id.h"
 #include "pons/base/json.h"
-#include "projects.h"
 
 namespace pons::brain {
 
@@ -100,6 +99,24 @@ Result<std::string> parse_new_project(std::string_view body) {
   std::string name = TRY(text(json, "name", kProjectNameBytesMax));
   if (!is_id_text(name)) return wrong("a project's name has letters, digits, - and _");
   return name;
+}
+
+Result<LimitChanges> parse_limits(std::string_view body) {
+  constexpr std::uint64_t kLimitMax = 1'000'000'000;
+  const Json json = TRY(parse_body(body));
+  TRY_VOID(check_keys(json, {"sandboxes", "sessions", "requests_per_second"}));
+  const auto change = [&](const char* name) -> Result<std::optional<std::optional<std::int64_t>>> {
+    const auto found = json.find(name);
+    if (found == json.end()) return std::nullopt;
+    if (found->is_null()) return std::optional<std::int64_t>();
+    if (!found->is_number_unsigned() || found->get<std::uint64_t>() > kLimitMax)
+      return wrong(
+          fmt::format("\"{}\" is a number up to {}, or null for no limit", name, kLimitMax));
+    return std::optional(static_cast<std::int64_t>(found->get<std::uint64_t>()));
+  };
+  return LimitChanges{.sandboxes = TRY(change("sandboxes")),
+                      .sessions = TRY(change("sessions")),
+                      .requests_per_second = TRY(change("requests_per_second"))};
 }
 
 Result<NewKeyRequest> parse_new_key(std::string_view body) {

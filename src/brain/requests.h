@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pons/base/result.h"
+#include "projects.h"
 #include "sandbox_records.h"
 
 // Reads the bodies of requests: each field has a limit, and what is not known is refused.
@@ -17,6 +18,10 @@ inline constexpr std::size_t kRecordsMax = 500;  // of one request
 
 // {"name": "…"}
 Result<std::string> parse_new_project(std::string_view body);
+
+// {"sandboxes": 50, "sessions": null, "requests_per_second": 100}: null is no limit, what is
+// missing stays.
+Result<LimitChanges> parse_limits(std::string_view body);
 
 // {"name": "…", "project": "…", "scopes": ["…"]}; the last two may be missing.
 struct NewKeyRequest {

@@ -35,9 +35,12 @@ std::vector<http::Route> front_routes(Memory& memory, KeyFeed& feed);
 
 // To the operator:
 //   GET, POST /projects           POST {"name"}
+//   POST      /projects/{id}/limits  {"sandboxes", "sessions", "requests_per_second"}
+//   GET       /backup             a copy of the store
+// To the operator, and for their own project to callers whose key has the scope "admin":
+//   GET       /project            with its limits
 //   GET, POST /api-keys           POST {"name", "project", "scopes"} -> with "key", this once
 //   DELETE    /api-keys/{id}      the key is refused from now on
-//   GET       /backup             a copy of the store
 std::vector<http::Route> operator_routes(Memory& memory, KeyFeed& feed);
 
 // What the routes about sessions work on; outlives them.

@@ -80,7 +80,7 @@ TEST_F(RoutesTest, AKeyIsShownOnceAndOnlyItsHashIsKept) {
   const std::string digits = text.substr(5);
   EXPECT_EQ(digits.find_first_not_of("0123456789abcdef"), std::string::npos);
   EXPECT_EQ(made.at("project"), "default");
-  EXPECT_EQ(made.at("scopes"), Json({"sandboxes", "sessions", "models", "mcp"}));
+  EXPECT_EQ(made.at("scopes"), Json({"sandboxes", "agents", "sessions", "models", "mcp"}));
 
   const Json known = keys().at("keys");
   ASSERT_EQ(known.size(), 1U);
@@ -241,7 +241,73 @@ TEST_F(RoutesTest, ARecordThatContradictsKeepsNoOtherFromBeingStored) {
   EXPECT_EQ(count("SELECT count(*) FROM sandboxes WHERE ended IS NULL"), 2);
 }
 
+// ---- limits of projects
+
+TEST_F(RoutesTest, LimitsStandUntilTheyAreChangedAndNoneTakesOneAway) {
+  const auto limits = [this](const std::string& body) {
+    const Answer answer = ask("operator", "POST", "/projects/default/limits", body);
+    EXPECT_EQ(answer.status, 200) << answer.text;
+    return json(answer).at("limits");
+  };
+  EXPECT_EQ(
+      limits("{}"),
+      Json({{"sandboxes", nullptr}, {"sessions", nullptr}, {"requests_per_second", nullptr}}));
+  EXPECT_EQ(limits(R"({"sandboxes":2,"requests_per_second":5})").at("sandboxes"), 2);
+  EXPECT_EQ(keys().at("requests_per_second"), Json({{"default", 5}}));
+  const Json left = limits(R"({"requests_per_second":null,"sessions":9})");
+  EXPECT_EQ(left, Json({{"sandboxes", 2}, {"sessions", 9}, {"requests_per_second", nullptr}}));
+  EXPECT_EQ(keys().at("requests_per_second"), Json::object());
+  close();
+  open();
+  EXPECT_EQ(json(ask("operator", "GET", "/projects")).at("projects")[0].at("limits"), left);
+  for (const char* wrong : {R"({"sandboxes":-1})", R"({"sandboxes":"2"})", R"({"cpus":1})", "[]"})
+    EXPECT_EQ(ask("operator", "POST", "/projects/default/limits", wrong).status, 400) << wrong;
+  EXPECT_EQ(ask("operator", "POST", "/projects/none/limits", "{}").status, 404);
+}
+
+TEST_F(RoutesTest, AProjectHasNoMoreSandboxesThanItMayHaveAndOneThatEndsMakesRoom) {
+  const std::string web =
+      json(ask("operator", "POST", "/projects", R"({"name":"web"})")).at("id").get<std::string>();
+  ASSERT_EQ(ask("operator", "POST", "/projects/web/limits", R"({"sandboxes":2})").status, 200);
+  const auto tell = [this](const std::string& op, const std::string& id,
+                           const std::string& project) {
+    return json(ask("front", "POST", "/sandbox-records",
+                    fmt::format(R"([{{"op":"{}","id":"{}","project":"{}"}}])", op, id, project)));
+  };
+  EXPECT_EQ(tell("create", "a", web).at("stored"), 1);
+  EXPECT_EQ(tell("create", "b", web).at("stored"), 1);
+  const Json refused = tell("create", "c", web);
+  EXPECT_EQ(refused.at("stored"), 0);
+  EXPECT_EQ(refused.at("refused")[0].at("type"), "limit");
+  EXPECT_EQ(tell("create", "b", web).at("stored"), 1) << "telling twice is not one more";
+  EXPECT_EQ(tell("create", "d", "default").at("stored"), 1) << "others do not feel it";
+  EXPECT_EQ(tell("end", "a", web).at("stored"), 1);
+  EXPECT_EQ(tell("create", "c", web).at("stored"), 1);
+}
+
 // ---- who may ask
+
+TEST_F(RoutesTest, WhoManagesAProjectManagesItsKeysAndNoOthers) {
+  const std::string web =
+      json(ask("operator", "POST", "/projects", R"({"name":"web"})")).at("id").get<std::string>();
+  const auto theirs = create_key().at("id").get<std::string>();
+  // Whatever project is named, it is the caller's own.
+  const Answer made =
+      ask_for(web, "POST", "/api-keys", R"({"name":"x","project":"default","scopes":["read"]})");
+  ASSERT_EQ(made.status, 201) << made.text;
+  EXPECT_EQ(json(made).at("project"), web);
+  const auto own = json(made).at("id").get<std::string>();
+  const Json listed = json(ask_for(web, "GET", "/api-keys")).at("keys");
+  ASSERT_EQ(listed.size(), 1U);
+  EXPECT_EQ(listed[0].at("id"), own);
+  EXPECT_EQ(ask_for(web, "DELETE", "/api-keys/" + theirs).status, 404);
+  EXPECT_EQ(keys().at("keys").size(), 2U) << "the other project's key is as good as before";
+  EXPECT_EQ(ask_for(web, "DELETE", "/api-keys/" + own).status, 200);
+  EXPECT_EQ(keys().at("keys").size(), 1U);
+  EXPECT_EQ(json(ask_for(web, "GET", "/project")).at("id"), web);
+  EXPECT_EQ(ask_for(web, "POST", "/projects/default/limits", "{}").status, 403);
+  EXPECT_EQ(ask_for(web, "GET", "/projects").status, 403);
+}
 
 TEST_F(RoutesTest, OnlyTheOperatorManagesKeysAndOnlyTheFrontReadsThem) {
   const auto id = create_key().at("id").get<std::string>();

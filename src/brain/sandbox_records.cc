@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace pons::brain {
 
 namespace {
@@ -13,9 +15,15 @@ store::Statement statement_of(const SandboxRecord& record) {
                 "UPDATE sandboxes SET ended = $1, end_reason = $2 "
                 "WHERE id = $3 AND project_id = $4 AND ended IS NULL",
             .values = {record.at_ms, record.reason, record.id, record.project_id}};
+  // The project's limit is looked at in the same statement. One that is on record already is not
+  // one more.
   return {.sql =
               "INSERT INTO sandboxes (id, project_id, template, metadata, created) "
-              "VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO UPDATE SET id = excluded.id "
+              "SELECT $1, $2, $3, $4, $5 "
+              "WHERE (SELECT sandboxes_max FROM projects WHERE id = $2) IS NULL "
+              "OR (SELECT count(*) FROM sandboxes WHERE project_id = $2 AND ended IS NULL "
+              "AND id <> $1) < (SELECT sandboxes_max FROM projects WHERE id = $2) "
+              "ON CONFLICT (id) DO UPDATE SET id = excluded.id "
               "WHERE sandboxes.project_id = excluded.project_id",
           .values = {record.id, record.project_id, record.sandbox_template, record.metadata,
                      record.at_ms},
@@ -35,12 +43,25 @@ Task<Result<std::vector<RefusedRecord>>> SandboxRecords::keep(std::vector<Sandbo
     auto alone = co_await store_.write({statement_of(records[i])});
     if (alone) continue;
     if (alone.error().code != ErrorCode::kConflict) co_return alone.error();
-    refused.push_back(
-        {.index = i,
-         .error = make_error(ErrorCode::kConflict, "keep sandbox record",
-                             "its project does not exist, or the sandbox is another project's")});
+    refused.push_back({.index = i, .error = co_await why_refused(records[i].project_id)});
   }
   co_return refused;
+}
+
+Task<Error> SandboxRecords::why_refused(std::string project) {
+  const auto rows =
+      co_await store_.read({.sql = "SELECT sandboxes_max FROM projects WHERE id = $1 AND "
+                                   "sandboxes_max <= (SELECT count(*) FROM sandboxes "
+                                   "WHERE project_id = $1 AND ended IS NULL)",
+                            .values = {std::move(project)}});
+  if (!rows) co_return rows.error();
+  if (rows->empty())
+    co_return make_error(ErrorCode::kConflict, "keep sandbox record",
+                         "its project does not exist, or the sandbox is another project's");
+  co_return make_error(ErrorCode::kLimit, "keep sandbox record",
+                       fmt::format("this project has {} sandboxes, which is the most it may have; "
+                                   "end some, or ask the operator for more",
+                                   store::integer_of(rows->front(), 0).value_or(0)));
 }
 
 Task<Result<std::vector<OpenSandbox>>> SandboxRecords::list_open(std::string after) {

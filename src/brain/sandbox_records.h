@@ -44,7 +44,8 @@ class SandboxRecords {
   explicit SandboxRecords(store::Store& store) : store_(store) {}
 
   // Keeps them all, in order. Those that contradict the store (an unknown project, another
-  // project's sandbox) are named in the answer, and keep no other from being stored.
+  // project's sandbox) or that are more than their project may have (kLimit) are named in the
+  // answer, and keep no other from being stored.
   Task<Result<std::vector<RefusedRecord>>> keep(std::vector<SandboxRecord> records);
   // Those whose end nobody has told: the first ones behind `after`, by id.
   Task<Result<std::vector<OpenSandbox>>> list_open(std::string after);
@@ -56,6 +57,8 @@ class SandboxRecords {
   Task<Result<void>> mark_paid(std::vector<std::string> ids, std::int64_t at_ms);
 
  private:
+  Task<Error> why_refused(std::string project);
+
   store::Store& store_;
 };
 

@@ -71,6 +71,9 @@ int run(int argc, char** argv) {
   add_run(app, common, exit_code);
   add_sessions(app, common, exit_code);
   add_replay(app, common, exit_code);
+  add_agents(app, common, exit_code);
+  add_environments(app, common, exit_code);
+  add_deployments(app, common, exit_code);
   add_config(app, common, exit_code);
   add_template(app, common, exit_code);
   add_vault(app, common, exit_code);

@@ -86,9 +86,10 @@ void add_key(CLI::App& app, Common& common, int& exit_code) {
                                 "Prints the key, this once: Pons keeps only its hash.", create);
   made->add_option("name", words.name, "What people call it")->required();
   made->add_option("--project", words.project, "Name or id of its project (default: default)");
-  made->add_option(
-          "--scope", words.scopes,
-          "What it opens: sandboxes, sessions, models, mcp, admin (default: all but admin)")
+  made->add_option("--scope", words.scopes,
+                   "What it opens: sandboxes, agents, sessions, models, mcp, read, admin (default: "
+                   "all but the "
+                   "last two)")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   made->footer(

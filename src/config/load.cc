@@ -15,6 +15,7 @@
 #include "quote.h"
 #include "substitution.h"
 #include "table.h"
+#include "yaml_json.h"
 #include "yaml_tree.h"
 
 namespace pons::config {
@@ -220,7 +221,6 @@ class Loader {
     }
   }
 
-  // Plain numbers and true and false are what they look like; everything else is text.
   Json document_of(const Node& node, const std::string& path) {
     switch (node.kind) {
       case NodeKind::kNull:
@@ -239,11 +239,7 @@ class Loader {
       case NodeKind::kScalar:
         break;
     }
-    if (node.style == ScalarStyle::kPlain) {
-      if (node.text == "true" || node.text == "false") return node.text == "true";
-      const auto number = parse_decimal(node.text);
-      if (number && (node.text == "0" || !node.text.starts_with('0'))) return *number;
-    }
+    if (auto value = plain_value(node)) return *std::move(value);
     auto expanded = expand(node.text, file_, substitution_);
     if (expanded) return std::move(expanded->text);
     fail(node.mark, fmt::format("{}: {}", path, expanded.error()));

@@ -340,7 +340,10 @@ Task<Result<SandboxInfo>> ControlPlane::fork_one(const Caller& caller, const San
   if (!access.traffic_token.empty()) access.traffic_token = random_text(40);
   put_labels(access, create.labels);
   CO_TRY(auto info, co_await provider_.fork(from.id, std::move(create)));
-  CO_TRY_VOID(co_await surroundings_.record_created(caller, info));
+  if (auto recorded = co_await surroundings_.record_created(caller, info); !recorded) {
+    (void)co_await provider_.destroy(info.id);  // in no record: nobody's
+    co_return recorded.error();
+  }
   directory_.learn(info);
   co_return std::move(info);
 }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "access_log.h"
+#include "admission.h"
 #include "keys.h"
 #include "mcp_door.h"
 #include "model_door.h"
@@ -38,6 +39,7 @@ class PublicDoor {
   supervisor::RoleRuntime& runtime_;
   std::uint64_t body_bytes_max_;  // of what does not go into a sandbox
   Keys keys_;
+  Admission admission_;
   RolesBehind behind_;
   AccessLog log_;
   RoleLine warden_;

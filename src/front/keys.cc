@@ -42,7 +42,10 @@ std::string_view shown_key(const http::RequestHead& request) {
 }
 
 bool Identity::may(std::string_view scope) const {
-  return std::ranges::find(scopes, scope) != scopes.end();
+  const auto has = [this](std::string_view word) {
+    return std::ranges::find(scopes, word) != scopes.end();
+  };
+  return has("admin") || has(scope) || (scope == "read" && (has("agents") || has("sessions")));
 }
 
 bool Keys::accept(std::string_view body) {
@@ -50,11 +53,17 @@ bool Keys::accept(std::string_view body) {
   if (!json) return false;
   try {
     std::map<std::string, Identity, std::less<>> by_hash;
+    const auto limits = json->value("requests_per_second", std::map<std::string, std::int64_t>());
+    const auto limit_of = [&](const std::string& project) {
+      const auto found = limits.find(project);
+      return found == limits.end() ? std::nullopt : std::optional(found->second);
+    };
     for (const Json& key : json->at("keys"))
       by_hash[key.at("hash").get<std::string>()] = {
           .key = key.at("id").get<std::string>(),
           .project = key.at("project").get<std::string>(),
-          .scopes = key.at("scopes").get<std::vector<std::string>>()};
+          .scopes = key.at("scopes").get<std::vector<std::string>>(),
+          .requests_per_second = limit_of(key.at("project").get<std::string>())};
     generation_ = json->at("generation").get<std::string>();
     by_hash_ = std::move(by_hash);
   } catch (const Json::exception&) {
@@ -97,9 +106,7 @@ Result<Identity> Keys::identify(const http::RequestHead& request) const {
                       "send an API key: X-API-KEY: KEY; `pons key create NAME` makes one");
   // The operator's token opens everything, in the first project.
   if (is_admin_token(key))
-    return Identity{.key = "admin",
-                    .project = std::string(kFirstProject),
-                    .scopes = {"sandboxes", "sessions", "models", "mcp", "admin"}};
+    return Identity{.key = "admin", .project = std::string(kFirstProject), .scopes = {"admin"}};
   if (heard_ == TimePoint{} || loop_.now() - heard_ > kStale)
     return make_error(ErrorCode::kUnavailable, "identify",
                       "keys cannot be checked at this moment; try again");

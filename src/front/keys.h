@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,8 @@ struct Identity {
   std::string key;  // its id: fit for logs
   std::string project;
   std::vector<std::string> scopes;
+  std::optional<std::int64_t> requests_per_second = std::nullopt;  // of all keys of the project
+  // "admin" opens everything; what opens agents or sessions opens a look at them ("read"), too.
   bool may(std::string_view scope) const;
 };
 

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "admission.h"
 #include "pons/base/text.h"
-#include "rate_limit.h"
 
 namespace pons::front {
 namespace {
@@ -80,14 +80,65 @@ TEST_F(KeysTest, AListOfAnotherShapeChangesNothing) {
   EXPECT_TRUE(identify("X-API-KEY", std::string(kDigits)));
 }
 
+TEST_F(KeysTest, WhoMayChangeAgentsOrSessionsMayLookAtThemAndAnAdminMayDoEverything) {
+  const auto may = [](std::vector<std::string> scopes, std::string_view scope) {
+    return Identity{.key = "k", .project = "p", .scopes = std::move(scopes)}.may(scope);
+  };
+  EXPECT_TRUE(may({"read"}, "read"));
+  EXPECT_TRUE(may({"agents"}, "read"));
+  EXPECT_TRUE(may({"sessions"}, "read"));
+  EXPECT_FALSE(may({"models", "sandboxes", "mcp"}, "read"));
+  EXPECT_FALSE(may({"read"}, "sessions"));
+  EXPECT_FALSE(may({"sessions"}, "agents"));
+  EXPECT_FALSE(may({"agents", "sessions", "read"}, "admin"));
+  for (const char* scope : {"sandboxes", "agents", "sessions", "models", "mcp", "read", "admin"})
+    EXPECT_TRUE(may({"admin"}, scope)) << scope;
+}
+
+TEST_F(KeysTest, KeysOfOneProjectShareItsLimitAndOthersDoNotFeelIt) {
+  const std::string other = "76543210fedcba9876543210fedcba9876543210";
+  ASSERT_TRUE(keys_.accept(
+      R"({"generation":"g","requests_per_second":{"p":3},"keys":[)"
+      R"({"id":"key_1","project":"p","scopes":["sessions"],"hash":")" +
+      sha256_hex(kDigits) + R"("},{"id":"key_2","project":"p","scopes":["sessions"],"hash":")" +
+      sha256_hex("second") + R"("},{"id":"key_3","project":"q","scopes":["sessions"],"hash":")" +
+      sha256_hex(other) + R"("}]})"));
+  Admission admission(*loop_, keys_);
+  const auto ask = [&](const std::string& key) {
+    http::RequestHead head;
+    head.fields = {{"X-API-KEY", key}};
+    const auto admitted = admission.admit(head, "sessions");
+    return admitted ? std::optional<ErrorCode>() : admitted.error().code;
+  };
+  const std::string first(kDigits);
+  EXPECT_FALSE(ask(first));
+  EXPECT_FALSE(ask("second"));
+  EXPECT_FALSE(ask(first));
+  EXPECT_EQ(ask("second"), ErrorCode::kLimit);
+  EXPECT_FALSE(ask(other));
+}
+
+TEST_F(KeysTest, AGoodKeyForSomethingElseIsToldWhatItLacks) {
+  ASSERT_TRUE(keys_.accept(list(sha256_hex(kDigits), R"(["read"])")));
+  Admission admission(*loop_, keys_);
+  http::RequestHead head;
+  const std::string key(kDigits);
+  head.fields = {{"X-API-KEY", key}};
+  EXPECT_TRUE(admission.admit(head, "read"));
+  const auto refused = admission.admit(head, "agents");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_NE(refused.error().message.find("--scope agents"), std::string::npos);
+}
+
 TEST(RateLimitTest, ABurstPassesAndThenItTakesTurns) {
-  RateLimit limit(10);
+  RateLimit limit;
   const TimePoint begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(limit.take("a", begin), Duration::zero());
-  EXPECT_GT(limit.take("a", begin), Duration::zero());
-  EXPECT_EQ(limit.take("b", begin), Duration::zero());  // another key has its own
-  EXPECT_EQ(limit.take("a", begin + std::chrono::milliseconds(150)), Duration::zero());
-  EXPECT_GT(limit.take("a", begin + std::chrono::milliseconds(150)), Duration::zero());
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(limit.take("a", 10, begin), Duration::zero());
+  EXPECT_GT(limit.take("a", 10, begin), Duration::zero());
+  EXPECT_EQ(limit.take("b", 10, begin), Duration::zero());  // another key has its own
+  EXPECT_EQ(limit.take("a", 10, begin + std::chrono::milliseconds(150)), Duration::zero());
+  EXPECT_GT(limit.take("a", 10, begin + std::chrono::milliseconds(150)), Duration::zero());
 }
 
 }  // namespace

@@ -24,9 +24,9 @@ bool is_for_brain(std::string_view field) {
 
 }  // namespace
 
-McpDoor::McpDoor(linux::Loop& loop, const Keys& keys, RoleLine& brain, std::string domain)
+McpDoor::McpDoor(linux::Loop& loop, Admission& admission, RoleLine& brain, std::string domain)
     : loop_(loop),
-      keys_(keys),
+      admission_(admission),
       brain_(loop, brain.connector(kConnectionsMax), "brain", kBrainLimits),
       domain_(std::move(domain)) {}
 
@@ -37,23 +37,12 @@ Task<> McpDoor::handle(RecordedExchange& exchange) {
     exchange.respond(http::error_response(403, "denied", "pages of this origin may not use MCP"));
     co_return;
   }
-  const auto identity = keys_.identify(request);
+  const auto identity = admission_.admit(request, "mcp");
   if (!identity) {
-    http::Response refusal = http::error_response(identity.error());
-    if (identity.error().code == ErrorCode::kDenied) {
-      refusal = http::error_response(401, "unauthenticated", identity.error().message);
-      refusal.fields = {{"WWW-Authenticate", "Bearer"}};
-    }
-    exchange.respond(std::move(refusal));
+    exchange.respond(refusal_of(identity.error()));
     co_return;
   }
   exchange.set_key(identity->key);
-  if (!identity->may("mcp")) {
-    exchange.respond(http::error_response(
-        403, "denied",
-        "this API key may not use MCP: `pons key create NAME --scope mcp` makes one"));
-    co_return;
-  }
   co_await pass_on(loop_, exchange,
                    {.role = brain_,
                     .target = "/mcp",

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "keys.h"
+#include "admission.h"
 #include "passage.h"
 #include "pons/http/client.h"
 #include "role_line.h"
@@ -13,14 +13,14 @@ namespace pons::front {
 class McpDoor {
  public:
   // `domain` as in the configuration; may be empty.
-  McpDoor(linux::Loop& loop, const Keys& keys, RoleLine& brain, std::string domain);
+  McpDoor(linux::Loop& loop, Admission& admission, RoleLine& brain, std::string domain);
 
   static bool is_for_mcp(const http::RequestHead& request) { return request.path() == "/mcp"; }
   Task<> handle(RecordedExchange& exchange);
 
  private:
   linux::Loop& loop_;
-  const Keys& keys_;
+  Admission& admission_;
   http::Client brain_;
   std::string domain_;
 };

@@ -62,24 +62,22 @@ bool is_for_gateway(std::string_view field) {
 
 }  // namespace
 
-ModelDoor::ModelDoor(linux::Loop& loop, const Keys& keys, RoleLine& gateway)
+ModelDoor::ModelDoor(linux::Loop& loop, Admission& admission, RoleLine& gateway)
     : loop_(loop),
-      keys_(keys),
+      admission_(admission),
       gateway_(loop, gateway.connector(kCallsMax), "gateway", kGatewayLimits) {}
 
 bool ModelDoor::is_for_model(const http::RequestHead& request) {
   return endpoint_of(request.path()) != nullptr;
 }
 
-Result<http::OwnedFields> ModelDoor::identify(RecordedExchange& exchange) const {
+Result<http::OwnedFields> ModelDoor::identify(RecordedExchange& exchange) {
   const http::RequestHead& request = exchange.request();
   const std::string_view shown = shown_key(request);
   if (is_model_key(shown))
     return http::OwnedFields{{"x-pons-key-hash", sha256_hex(shown.substr(kModelKeyPrefix.size()))}};
-  const Identity identity = TRY(keys_.identify(request));
+  const Identity identity = TRY(admission_.admit(request, "models"));
   exchange.set_key(identity.key);
-  if (!identity.may("models"))
-    return make_error(ErrorCode::kConflict, "identify", "this API key may not call models");
   return http::OwnedFields{{"x-pons-project", identity.project}};
 }
 
@@ -96,6 +94,7 @@ Task<> ModelDoor::handle(RecordedExchange& exchange) {
     exchange.respond(
         refusal(protocol, {.kind = code == ErrorCode::kUnavailable ? Failing::kOverloaded
                                    : code == ErrorCode::kConflict  ? Failing::kPermission
+                                   : code == ErrorCode::kLimit     ? Failing::kRateLimit
                                                                    : Failing::kAuthentication,
                            .message = caller.error().message}));
     co_return;

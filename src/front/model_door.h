@@ -3,12 +3,11 @@
 #include <optional>
 #include <string>
 
-#include "keys.h"
+#include "admission.h"
 #include "passage.h"
 #include "pons/http/client.h"
 #include "pons/http/exchange.h"
 #include "pons/models/message.h"
-#include "rate_limit.h"
 #include "recorded_exchange.h"
 #include "role_line.h"
 
@@ -18,17 +17,17 @@ namespace pons::front {
 // answers pass piece by piece.
 class ModelDoor {
  public:
-  ModelDoor(linux::Loop& loop, const Keys& keys, RoleLine& gateway);
+  ModelDoor(linux::Loop& loop, Admission& admission, RoleLine& gateway);
 
   static bool is_for_model(const http::RequestHead& request);
   Task<> handle(RecordedExchange& exchange);
 
  private:
   // What tells the gateway who calls; an error when nobody does who may.
-  Result<http::OwnedFields> identify(RecordedExchange& exchange) const;
+  Result<http::OwnedFields> identify(RecordedExchange& exchange);
 
   linux::Loop& loop_;
-  const Keys& keys_;
+  Admission& admission_;
   http::Client gateway_;
 };
 

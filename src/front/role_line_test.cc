@@ -19,12 +19,13 @@ class RoleLineTest : public ::testing::Test {
         channel_(std::move(*linux::create_socket_pair(SOCK_SEQPACKET))),
         server_(*loop_, {}, [this](http::Exchange& exchange) { return answer(exchange); }),
         health_(*loop_, connect_directly(), "role"),
-        line_(*loop_, "role", channel_.first.get(), health_) {
-    loop_->spawn(
+        line_(*loop_, "role", channel_.first.get(), health_),
+        tasks_(*loop_) {
+    tasks_.spawn(
         roles::accept_dialled(*loop_, channel_.second.get(), [this](roles::Dialled dialled) {
           EXPECT_TRUE(server_.serve(std::move(dialled.socket), {.role = "front"}).has_value());
         }));
-    loop_->spawn(line_.watch());
+    tasks_.spawn(line_.watch());
   }
 
   http::Connector connect_directly() {
@@ -63,6 +64,7 @@ class RoleLineTest : public ::testing::Test {
   http::Server server_;
   http::Client health_;
   RoleLine line_;
+  linux::TaskGroup tasks_;  // last: its tasks use all of the above
 };
 
 TEST_F(RoleLineTest, StreamsLeaveRoomForQuestions) {

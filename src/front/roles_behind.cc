@@ -29,21 +29,25 @@ Task<Result<void>> keep_record(http::Client& brain, Json record) {
   request.body = dump_json(Json::array({std::move(record)}));
   CO_TRY(const auto answer, co_await ask(brain, "keep record", std::move(request)));
   if (answer.value("stored", 0) == 1) co_return {};
+  try {
+    const Json& refused = answer.at("refused").at(0);
+    if (refused.at("type") == to_string(ErrorCode::kLimit))
+      co_return make_error(ErrorCode::kLimit, "keep record",
+                           refused.at("message").get<std::string>());
+  } catch (const Json::exception&) {  // said below
+  }
   co_return make_error(ErrorCode::kUnavailable, "keep record", "the store refused it");
 }
 
 }  // namespace
 
 Result<e2b::Caller> RolesBehind::authenticate(const http::Exchange& exchange) {
-  const Identity identity = TRY(keys_.identify(exchange.request()));
-  if (!identity.may("sandboxes"))
-    return make_error(ErrorCode::kDenied, "authenticate",
-                      "this API key is not for sandboxes: it lacks the scope \"sandboxes\"");
-  if (rate_.take(identity.key, loop_.now()) > Duration::zero())
-    return make_error(
-        ErrorCode::kLimit, "authenticate",
-        fmt::format("this API key asks more than {} times a second", kRequestsPerSecond));
-  return e2b::Caller{.project = identity.project};
+  auto identity = admission_.admit(exchange.request(), "sandboxes");
+  // E2B's SDKs know of no keys that open less.
+  if (!identity && identity.error().code == ErrorCode::kConflict)
+    return make_error(ErrorCode::kDenied, "authenticate", identity.error().message);
+  if (!identity) return identity.error();
+  return e2b::Caller{.project = identity->project};
 }
 
 Task<Result<void>> RolesBehind::record_created(const e2b::Caller& caller,

@@ -2,18 +2,17 @@
 
 #include <string>
 
-#include "keys.h"
+#include "admission.h"
 #include "pons/e2b/control_plane.h"
 #include "pons/http/client.h"
-#include "rate_limit.h"
 
 namespace pons::front {
 
 // What the API asks of the roles behind the door, beside sandboxes.
 class RolesBehind final : public e2b::Surroundings {
  public:
-  RolesBehind(linux::Loop& loop, const Keys& keys, http::Client& brain, http::Client& egress)
-      : loop_(loop), keys_(keys), brain_(brain), egress_(egress) {}
+  RolesBehind(Admission& admission, http::Client& brain, http::Client& egress)
+      : admission_(admission), brain_(brain), egress_(egress) {}
 
   Result<e2b::Caller> authenticate(const http::Exchange& exchange) override;
   Task<Result<void>> record_created(const e2b::Caller& caller,
@@ -25,12 +24,7 @@ class RolesBehind final : public e2b::Surroundings {
   Task<Result<std::string>> ask_secrets(std::string question) override;
 
  private:
-  // More than a burst of a hundred SDKs needs, and less than what keeps this loop from others.
-  static constexpr std::uint32_t kRequestsPerSecond = 2'000;
-
-  linux::Loop& loop_;
-  const Keys& keys_;
-  RateLimit rate_{kRequestsPerSecond};
+  Admission& admission_;
   http::Client& brain_;
   http::Client& egress_;
 };

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "pons/base/text.h"
-#include "pons/http/error_status.h"
 #include "pons/models/protocol.h"
 
 namespace pons::front {
@@ -13,7 +12,8 @@ namespace {
 
 constexpr std::string_view kOwn = "/x/";
 constexpr std::string_view kManaged = "/v1/";
-constexpr std::array<std::string_view, 2> kOwnCollections = {"sessions", "agents"};
+constexpr std::array<std::string_view, 4> kOwnCollections = {"sessions", "agents", "api-keys",
+                                                             "project"};
 constexpr std::array<std::string_view, 6> kManagedCollections = {
     "agents", "deployment_runs", "deployments", "environments", "memory_stores", "sessions"};
 
@@ -27,11 +27,26 @@ bool is_for_brain(std::string_view field) {
   return equal_ignoring_case(field, "content-type") || equal_ignoring_case(field, "last-event-id");
 }
 
+// The word behind PREFIX; empty when the path begins otherwise.
+std::string_view word_behind(std::string_view path, std::string_view prefix) {
+  if (!path.starts_with(prefix)) return {};
+  path.remove_prefix(prefix.size());
+  return path.substr(0, path.find('/'));
+}
+
 // True for PREFIX + one of the words, alone or with more below it.
 bool is_below(std::string_view path, std::string_view prefix, auto& words) {
-  if (!path.starts_with(prefix)) return false;
-  path.remove_prefix(prefix.size());
-  return std::ranges::find(words, path.substr(0, path.find('/'))) != words.end();
+  return std::ranges::find(words, word_behind(path, prefix)) != words.end();
+}
+
+// What a key must open for this request. Sessions are used, agents and what they work with are
+// made; looking at either is less than both.
+std::string_view needed_scope(const http::RequestHead& request) {
+  const std::string_view path = request.path();
+  const std::string_view own = word_behind(path, kOwn);
+  if (own == "api-keys" || own == "project") return "admin";
+  if (request.method == "GET" || request.method == "HEAD") return "read";
+  return own == "sessions" || word_behind(path, kManaged) == "sessions" ? "sessions" : "agents";
 }
 
 bool is_managed(const http::RequestHead& request) {
@@ -40,30 +55,21 @@ bool is_managed(const http::RequestHead& request) {
 
 http::Response refusal(bool managed, const Error& error) {
   using models::Failing;
-  if (!managed && error.code == ErrorCode::kConflict)
-    return http::error_response(403, "denied", error.message);
-  if (!managed) return http::error_response(error);
+  if (!managed) return refusal_of(error);
   const Failing kind = error.code == ErrorCode::kUnavailable ? Failing::kOverloaded
                        : error.code == ErrorCode::kConflict  ? Failing::kPermission
+                       : error.code == ErrorCode::kLimit     ? Failing::kRateLimit
                                                              : Failing::kAuthentication;
   models::ErrorBody body = models::protocol_text(models::Protocol::kMessages)
                                .write_error({.kind = kind, .message = error.message}, "");
   return {.status = body.status, .body = std::move(body.body)};
 }
 
-// kConflict: it is a key, but not for this.
-Result<Identity> find_caller(const Keys& keys, const http::RequestHead& request) {
-  auto identity = TRY(keys.identify(request));
-  if (!identity.may("sessions"))
-    return make_error(ErrorCode::kConflict, "identify", "this API key may not use sessions");
-  return identity;
-}
-
 }  // namespace
 
-SessionDoor::SessionDoor(linux::Loop& loop, const Keys& keys, RoleLine& brain)
+SessionDoor::SessionDoor(linux::Loop& loop, Admission& admission, RoleLine& brain)
     : loop_(loop),
-      keys_(keys),
+      admission_(admission),
       brain_(loop, brain.connector(kConnectionsMax), "brain", kBrainLimits) {}
 
 bool SessionDoor::is_for_session(const http::RequestHead& request) {
@@ -73,7 +79,7 @@ bool SessionDoor::is_for_session(const http::RequestHead& request) {
 Task<> SessionDoor::handle(RecordedExchange& exchange) {
   const http::RequestHead& request = exchange.request();
   const bool managed = is_managed(request);
-  const auto identity = find_caller(keys_, request);
+  const auto identity = admission_.admit(request, needed_scope(request));
   if (!identity) {
     exchange.respond(refusal(managed, identity.error()));
     co_return;

@@ -135,13 +135,35 @@ Task<Result<Lease>> StoreLog::create(Summary summary, std::vector<StoredEvent> e
       {.sql = "INSERT INTO sessions (id, project_id, agent, parent_id, title, status, ended, head, "
               "epoch, owner, lease_until, created, updated, input_tokens, cache_read_tokens, "
               "cache_write_tokens, output_tokens, cost_nano) "
-              "VALUES ($1, $2, $3, $4, $5, 'idle', '', 0, 1, $6, 0, $7, $7, 0, 0, 0, 0, 0)",
+              "SELECT $1, $2, $3, $4, $5, 'idle', '', 0, 1, $6, 0, $7, $7, 0, 0, 0, 0, 0 "
+              "WHERE $4 <> '' OR (SELECT sessions_max FROM projects WHERE id = $2) IS NULL "
+              "OR (SELECT count(*) FROM sessions WHERE project_id = $2 AND archived IS NULL "
+              "AND parent_id = '') < (SELECT sessions_max FROM projects WHERE id = $2)",
        .values = {summary.id, summary.project, summary.agent, summary.parent, summary.title, owner_,
-                  summary.created_ms}});
+                  summary.created_ms},
+       .must_change = 1});
   insert_events(lease, events, all);
   all.push_back(update_summary(lease, summary, now_ms()));
-  CO_TRY_VOID(co_await store_.write(std::move(all)));
+  auto written = co_await store_.write(std::move(all));
+  if (!written && written.error().code == ErrorCode::kConflict)
+    co_return co_await why_not_made(std::move(summary), std::move(written).error());
+  if (!written) co_return written.error();
   co_return lease;
+}
+
+// There is one of that id; or the project may have no more.
+Task<Error> StoreLog::why_not_made(Summary summary, Error otherwise) {
+  const auto rows = co_await store_.read(
+      {.sql =
+           "SELECT sessions_max FROM projects WHERE id = $1 AND sessions_max <= (SELECT count(*) "
+           "FROM sessions WHERE project_id = $1 AND archived IS NULL AND parent_id = '') "
+           "AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = $2)",
+       .values = {summary.project, summary.id}});
+  if (!rows || rows->empty()) co_return otherwise;
+  co_return make_error(ErrorCode::kLimit, "create session",
+                       fmt::format("this project has {} sessions, which is the most it may have; "
+                                   "archive or delete some, or ask the operator for more",
+                                   store::integer_of(rows->front(), 0).value_or(0)));
 }
 
 Task<Result<Lease>> StoreLog::take(std::string session) {

@@ -117,6 +117,24 @@ class StoreLogTest : public testing::TestWithParam<store::Dialect> {
   std::unique_ptr<StoreLog> two_;
 };
 
+TEST_P(StoreLogTest, AProjectHasNoMoreSessionsThanItMayHaveAndAgentsOfAgentsDoNotCount) {
+  ASSERT_TRUE(run(store_->write(
+      {{.sql = "UPDATE projects SET sessions_max = 1 WHERE id = 'p'", .values = {}}})));
+  Story story;
+  create("a", story);
+  const auto more = run(one_->create(summary_of("b", story), story.events));
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().code, ErrorCode::kLimit);
+  EXPECT_EQ(run(one_->create(summary_of("a", story), story.events)).error().code,
+            ErrorCode::kConflict)
+      << "that it is there is the better answer";
+  Summary child = summary_of("c", story);
+  child.parent = "a";
+  EXPECT_TRUE(run(one_->create(child, story.events)));
+  EXPECT_TRUE(run(one_->create(summary_of("d", story, "q"), story.events)));
+  EXPECT_EQ(count("sessions"), 3);
+}
+
 TEST_P(StoreLogTest, WhatIsAppendedIsReadBack) {
   Story story;
   story.say("hi");

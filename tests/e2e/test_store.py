@@ -47,7 +47,7 @@ class Keys(StoreTestCase):
         gone = self.command(pons, "key", "create", "old")
         self.assertRegex(kept["key"], "^pons_[0-9a-f]{40}$")
         self.assertEqual((kept["project"], kept["scopes"]), (project["id"], ["sandboxes"]))
-        self.assertEqual(gone["scopes"], ["sandboxes", "sessions", "models", "mcp"])
+        self.assertEqual(gone["scopes"], ["sandboxes", "agents", "sessions", "models", "mcp"])
         self.command(pons, "key", "revoke", gone["id"])
         self.assertEqual(pons.stop(), 0)
 

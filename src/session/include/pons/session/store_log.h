@@ -29,6 +29,7 @@ class StoreLog final : public Log {
  private:
   std::int64_t now_ms() const;
   Task<Error> why_not(std::string session);
+  Task<Error> why_not_made(Summary summary, Error otherwise);
 
   store::Store& store_;
   const Clock& clock_;
