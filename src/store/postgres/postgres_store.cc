@@ -75,6 +75,7 @@ struct PostgresStore::Lanes {
 
 Task<Result<std::unique_ptr<PostgresStore>>> PostgresStore::open(linux::Loop& loop,
                                                                  PostgresOptions options) {
+  co_await loop.next_round();  // deadlines count from now, not from when the loop last looked
   if (const auto made = co_await make_tables(loop, options); !made)
     co_return explain(options.shown, made.error());
   std::unique_ptr<PostgresStore> store(new PostgresStore(loop, std::move(options)));
