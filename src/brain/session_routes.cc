@@ -117,12 +117,8 @@ Task<Result<Json>> add_events(Minds& minds, http::Exchange& exchange, std::strin
   CO_TRY_VOID(co_await find_own(minds, exchange, id));
   CO_TRY(const auto body, co_await read_body(exchange));
   CO_TRY(auto inputs, parse_inputs(body));
-  Json seqs = Json::array();
-  for (session::Event& input : inputs) {
-    CO_TRY(const auto seq, co_await minds.sessions.add(id, std::move(input)));
-    seqs.push_back(seq);
-  }
-  co_return Json{{"seqs", std::move(seqs)}};
+  CO_TRY(const auto seqs, co_await minds.sessions.add_all(std::move(id), std::move(inputs)));
+  co_return Json{{"seqs", seqs}};
 }
 
 Task<Result<Json>> list_events(Minds& minds, http::Exchange& exchange, std::string id) {

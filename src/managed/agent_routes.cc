@@ -3,6 +3,7 @@
 
 #include "agent_shape.h"
 #include "document_json.h"
+#include "multiagent_shape.h"
 #include "pons/managed/fields.h"
 #include "routes.h"
 
@@ -34,14 +35,20 @@ std::vector<store::Statement> keep_version(const Document& agent) {
 Reply<Json> show(const Document& agent) {
   Json shown = TRY(show_document(agent, "agent"));
   shown["version"] = agent.version;
+  // An agent that may call itself calls this version of itself.
+  if (Json* members = members_in(shown["multiagent"]))
+    for (Json& member : *members)
+      if (member["type"] == "self")
+        member = {{"type", "agent"}, {"id", agent.id}, {"version", agent.version}};
   return shown;
 }
 
 // Members of a coordinator are there, not archived, and coordinate nobody themselves. Those
 // without a version get the one of now.
 Task<Reply<Json>> resolve_members(Objects& objects, const std::string& project, Json agent) {
-  if (agent["multiagent"].is_null()) co_return agent;
-  for (Json& member : agent["multiagent"]["agents"]) {
+  Json* members = members_in(agent["multiagent"]);
+  if (members == nullptr) co_return agent;
+  for (Json& member : *members) {
     if (member["type"] != "agent") continue;
     auto found = co_await objects.agents.find(project, member["id"].get<std::string>());
     if (!found)

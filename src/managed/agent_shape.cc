@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "multiagent_shape.h"
 #include "tool_shape.h"
 
 namespace pons::managed {
@@ -36,40 +37,6 @@ Result<Json> read_model(const JsonPlace& place) {
   if (const auto geo = TRY(optional_text(place, "inference_geo", {.max = 64})))
     model["inference_geo"] = *geo;
   return model;
-}
-
-Result<Json> read_member(const JsonPlace& place) {
-  if (place.value.is_string())
-    return Json{{"type", "agent"}, {"id", TRY(place.text())}, {"version", nullptr}};
-  const std::string type = TRY(type_of(place, {"agent", "self", "advisor"}));
-  if (type == "advisor") return place.refuse("advisors are not supported");
-  if (type == "self") {
-    TRY_VOID(place.expect_object({"type"}));
-    return Json{{"type", "self"}};
-  }
-  TRY_VOID(place.expect_object({"type", "id", "version"}));
-  Json member = {{"type", "agent"}, {"id", TRY(needed_text(place, "id", kModel))}};
-  member["version"] = has_value(place, "version")
-                          ? Json(TRY(place.at("version").number(1, 1'000'000'000)))
-                          : Json(nullptr);
-  return member;
-}
-
-Result<Json> read_multiagent(const JsonPlace& place) {
-  TRY(type_of(place, {"coordinator"}));
-  TRY_VOID(place.expect_object({"type", "agents"}));
-  if (!place.has("agents")) return place.refuse("\"agents\" is missing");
-  const JsonPlace list = place.at("agents");
-  TRY_VOID(list.expect_list(kMembersMax));
-  if (list.value.empty()) return list.refuse("is empty");
-  Json members = Json::array();
-  for (std::size_t i = 0; i < list.value.size(); ++i) {
-    Json member = TRY(read_member(list.at(i)));
-    for (const Json& other : members)
-      if (other == member) return list.at(i).refuse("is there already");
-    members.push_back(std::move(member));
-  }
-  return Json{{"type", "coordinator"}, {"agents", std::move(members)}};
 }
 
 Result<Json> read_identity(const JsonPlace& place) {
@@ -138,9 +105,10 @@ Result<Json> read_changed_agent(const Json& before, const Json& body) {
     agent["description"] = TRY(optional_or_null(place, "description", kDescription));
   if (has_value(place, "model")) agent["model"] = TRY(read_model(place.at("model")));
   if (place.has("multiagent"))
-    agent["multiagent"] = has_value(place, "multiagent")
-                              ? TRY(read_multiagent(place.at("multiagent")))
-                              : Json(nullptr);
+    agent["multiagent"] =
+        has_value(place, "multiagent")
+            ? TRY(read_multiagent(before.at("multiagent"), place.at("multiagent")))
+            : Json(nullptr);
   if (has_value(place, "execution_identity"))
     agent["execution_identity"] = TRY(read_identity(place.at("execution_identity")));
   agent["metadata"] = TRY(patch_metadata(before.at("metadata"), place, "metadata"));

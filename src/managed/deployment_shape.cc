@@ -36,7 +36,7 @@ Result<std::string> read_empty_list(const JsonPlace& place, const char* key, con
 Result<std::string> read_events(const JsonPlace& place) {
   if (!has_value(place, "initial_events") || place.value.at("initial_events").empty())
     return place.refuse("\"initial_events\" has 1 to 50 events");
-  TRY_VOID(read_inputs(place, "initial_events", "", Inputs::kInitial));
+  TRY_VOID(read_inputs(place, "initial_events", {.session = {}}, Inputs::kInitial));
   return dump_json(place.value.at("initial_events"));
 }
 

@@ -10,7 +10,17 @@ namespace pons::managed {
 
 // One event of a session's log may be several of the API's. What they are called is known as soon
 // as the one that they come of is, so that an answer has its id while it is still being given.
-enum class Part : std::uint8_t { kItself, kSpanEnd, kMessage, kThinking, kStatus, kError, kUsage };
+enum class Part : std::uint8_t {
+  kItself,
+  kSpanEnd,
+  kMessage,
+  kThinking,
+  kStatus,
+  kError,
+  kUsage,
+  kThreadStatus,
+  kThreadMessage,
+};
 
 struct EventId {
   session::Seq seq = 0;

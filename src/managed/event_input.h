@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "pons/managed/fields.h"
@@ -9,10 +10,21 @@ namespace pons::managed {
 
 enum class Inputs : std::uint8_t { kAny, kInitial };
 
-// One event of {"events": […]} as the session takes it. Ids of calls must be of this session.
-Result<session::Event> read_input(const JsonPlace& place, std::string_view session, Inputs which);
+// The logs that a client's events may go to.
+struct Recipients {
+  std::string session;
+  std::vector<std::string> threads = {};  // sessions of the agents that work for it
+};
+
+// One event of {"events": […]}, and the log that takes it.
+struct Input {
+  session::Event event;
+  std::string session;
+};
+// Ids of calls and threads must be of these.
+Result<Input> read_input(const JsonPlace& place, const Recipients& recipients, Inputs which);
 // Up to 50.
-Result<std::vector<session::Event>> read_inputs(const JsonPlace& place, const char* key,
-                                                std::string_view session, Inputs which);
+Result<std::vector<Input>> read_inputs(const JsonPlace& place, const char* key,
+                                       const Recipients& recipients, Inputs which);
 
 }  // namespace pons::managed

@@ -21,6 +21,7 @@ std::vector<http::Route> ManagedApi::routes() {
   add(environment_routes(*objects_));
   add(session_routes(*objects_, sessions_));
   add(event_routes(*objects_, sessions_));
+  add(thread_routes(*objects_, sessions_));
   return all;
 }
 

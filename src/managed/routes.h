@@ -25,5 +25,6 @@ std::vector<http::Route> agent_routes(Objects& objects);
 std::vector<http::Route> environment_routes(Objects& objects);
 std::vector<http::Route> session_routes(Objects& objects, session::Sessions& sessions);
 std::vector<http::Route> event_routes(Objects& objects, session::Sessions& sessions);
+std::vector<http::Route> thread_routes(Objects& objects, session::Sessions& sessions);
 
 }  // namespace pons::managed

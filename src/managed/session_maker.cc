@@ -4,12 +4,17 @@
 
 #include "agent_shape.h"
 #include "event_input.h"
+#include "multiagent_shape.h"
+#include "outcome_shape.h"
 #include "pons/base/id.h"
+#include "pons/base/text.h"
 #include "session_shape.h"
 
 namespace pons::managed {
 
 namespace {
+
+constexpr std::size_t kIdLength = 26;
 
 Refusal with_code(Refusal refusal, const char* code) {
   refusal.code = code;
@@ -38,15 +43,51 @@ Result<void> expect_none(const JsonPlace& place, const char* key, std::string_vi
 
 // The same session may be asked for again, by a process that does not know how far the last one
 // got.
-void say_once(std::vector<session::Event>& events) {
-  for (std::size_t i = 0; i < events.size(); ++i)
+void say_once(const std::string& session, std::vector<session::Event>& events) {
+  for (std::size_t i = 0; i < events.size(); ++i) {
     if (auto* message = std::get_if<session::UserMessage>(&events[i]))
       message->dedupe = fmt::format("initial-{}", i);
+    if (auto* outcome = std::get_if<session::OutcomeDefined>(&events[i]))
+      outcome->id =
+          "outc_" + sha256_hex(fmt::format("{}:initial-{}", session, i)).substr(0, kIdLength);
+  }
 }
 
 std::string new_id() {
-  constexpr std::size_t kLength = 26;
-  return "sesn_" + random_text(kLength);
+  return "sesn_" + random_text(kIdLength);
+}
+
+}  // namespace
+
+namespace {
+
+// An agent as a session shows it.
+Reply<Json> snapshot_of(const Document& agent, Json said) {
+  said.erase("metadata");
+  Json shown = {{"id", agent.id}, {"type", "agent"}, {"version", agent.version}};
+  shown.update(said);
+  return shown;
+}
+
+// The whole of every agent that this one may give tasks to, as it is at its version.
+Task<Reply<void>> resolve_members(Objects& objects, const std::string& project, Json& agent) {
+  Json* members = members_in(agent["multiagent"]);
+  if (members == nullptr) co_return {};
+  for (Json& member : *members) {
+    if (member["type"] == "advisor") continue;
+    Json whole = agent;
+    if (member["type"] == "agent") {
+      CO_TRY(const auto found,
+             co_await objects.agents.find(project, member["id"].get<std::string>()));
+      CO_TRY(const auto version,
+             co_await find_version(objects, found, member["version"].get<std::int64_t>()));
+      CO_TRY(auto said, parse_json(version.text));
+      CO_TRY(whole, snapshot_of(version, std::move(said)));
+    }
+    whole.erase("multiagent");
+    member = std::move(whole);
+  }
+  co_return {};
 }
 
 }  // namespace
@@ -81,9 +122,8 @@ Task<Reply<Json>> find_agent(Objects& objects, const std::string& project, const
   if (has_overrides) {
     CO_TRY(said, read_overrides(said, place));
   }
-  said.erase("metadata");
-  Json shown = {{"id", agent.id}, {"type", "agent"}, {"version", agent.version}};
-  shown.update(said);
+  CO_TRY(auto shown, snapshot_of(agent, std::move(said)));
+  CO_TRY_VOID(co_await resolve_members(objects, project, shown));
   co_return shown;
 }
 
@@ -102,8 +142,10 @@ Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, Se
   CO_TRY(auto metadata, read_metadata(place, "metadata"));
   const bool may_be_there = !wish.id.empty();
   if (!may_be_there) wish.id = new_id();
-  CO_TRY(auto events, read_inputs(place, "initial_events", wish.id, Inputs::kInitial));
-  if (may_be_there) say_once(events);
+  CO_TRY(auto inputs, read_inputs(place, "initial_events", {.session = wish.id}, Inputs::kInitial));
+  std::vector<session::Event> events;
+  for (Input& input : inputs) events.push_back(std::move(input.event));
+  if (may_be_there) say_once(wish.id, events);
 
   session::AgentSpec spec = spec_of(agent, config);
   if (has_value(place, "budget")) {
@@ -129,13 +171,11 @@ Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, Se
                                                  .project = wish.project,
                                                  .agent = std::move(spec),
                                                  .title = title.value_or("")}));
-  for (session::Event& event : events)
-    CO_TRY_VOID(co_await sessions.add(wish.id, std::move(event)));
   if (!events.empty()) {
+    CO_TRY_VOID(co_await sessions.add_all(wish.id, std::move(events)));
     CO_TRY(summary, co_await sessions.log().find(wish.id));
   }
-  CO_TRY(auto shown, show_session(*order, summary));
-  co_return shown;
+  co_return co_await present_session(objects, *order, summary);
 }
 
 }  // namespace pons::managed

@@ -121,6 +121,11 @@ Task<Reply<void>> SessionOrders::remove(std::string project, std::string session
         .values = {session, project},
         .must_change = 1},
        {.sql = "DELETE FROM session_events WHERE session_id = $1", .values = {session}},
+       {.sql = "DELETE FROM session_events WHERE session_id IN "
+               "(SELECT id FROM sessions WHERE parent_id <> '' AND parent_id = $1)",
+        .values = {session}},
+       {.sql = "DELETE FROM sessions WHERE parent_id <> '' AND parent_id = $1",
+        .values = {session}},
        {.sql = "DELETE FROM session_orders WHERE session_id = $1 AND project_id = $2",
         .values = {session, project},
         .must_change = 1}});

@@ -2,10 +2,12 @@
 #include <nlohmann/json.hpp>
 
 #include "agent_shape.h"
+#include "outcome_shape.h"
 #include "pons/managed/fields.h"
 #include "routes.h"
 #include "session_maker.h"
 #include "session_shape.h"
+#include "threads.h"
 
 namespace pons::managed {
 
@@ -18,8 +20,7 @@ struct Context {
 
 Task<Reply<Json>> show(Context& context, const SessionOrder& order) {
   CO_TRY(const auto summary, co_await context.sessions.log().find(order.session));
-  CO_TRY(auto shown, show_session(order, summary));
-  co_return shown;
+  co_return co_await present_session(context.objects, order, summary);
 }
 
 Task<Reply<Json>> create(Context& context, Call& call) {
@@ -138,6 +139,10 @@ Task<Reply<void>> put_away(Context& context, const SessionOrder& order) {
   if (!archived && archived.error().code == ErrorCode::kConflict)
     co_return conflict("the session is at work; interrupt it first");
   if (!archived) co_return archived.error();
+  // Its agents have stopped, or are about to.
+  CO_TRY(const auto children, co_await list_children(context.sessions, order));
+  for (const session::Summary& child : children)
+    if (!child.archived_ms) (void)co_await context.sessions.archive(child.id);
   co_return {};
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "environment_shape.h"
+#include "multiagent_shape.h"
 #include "pons/session/machine_tools.h"
 #include "pons/session/tools.h"
 
@@ -56,7 +57,8 @@ session::AgentSpec spec_of(const Json& agent, const Json& environment) {
     if (tool["type"] == "agent_toolset_20260401") add_built_in(tool, spec);
     if (tool["type"] == "custom") add_custom(tool, spec);
   }
-  if (!agent.at("multiagent").is_null()) spec.tools.emplace_back(session::kSpawnAgent);
+  if (const auto multiagent = agent.find("multiagent"); multiagent != agent.end())
+    add_members(*multiagent, environment, spec_of, spec);
   // An empty list would stand for the tools of an agent that says nothing of them.
   if (spec.tools.empty()) spec.tools.emplace_back(session::kNoTool);
   return spec;
@@ -74,6 +76,7 @@ const char* status_of(const session::Summary& summary) {
   switch (summary.status) {
     case Status::kIdle:
     case Status::kWaitsForPerson:
+    case Status::kWaitsInThread:
       return "idle";
     case Status::kRunning:
       return "running";
@@ -85,7 +88,7 @@ const char* status_of(const session::Summary& summary) {
 
 Result<void> read_status(std::string_view word, OrderFilter& filter) {
   if (word == "idle")
-    filter.statuses.insert(filter.statuses.end(), {"idle", "waits_for_person"});
+    filter.statuses.insert(filter.statuses.end(), {"idle", "waits_for_person", "waits_in_thread"});
   else if (word == "running")
     filter.statuses.emplace_back("running");
   else if (word == "rescheduling")
@@ -100,10 +103,17 @@ Result<void> read_status(std::string_view word, OrderFilter& filter) {
   return {};
 }
 
+Json show_usage(const session::Usage& used) {
+  return {{"input_tokens", used.input},
+          {"output_tokens", used.output},
+          {"cache_read_input_tokens", used.cache_read},
+          {"cache_creation", {{"ephemeral_5m_input_tokens", used.cache_write}}},
+          {"list_cost", write_money(used.cost_nano)}};
+}
+
 Result<Json> show_session(const SessionOrder& order, const session::Summary& summary) {
   const Json said = TRY(parse_json(order.text));
   const auto budget_nano = said.at("budget_nano").get<std::int64_t>();
-  const session::Usage& used = summary.usage;
   Json budget = nullptr;
   if (budget_nano > 0) budget = {{"type", "limit"}, {"max_list_cost", write_money(budget_nano)}};
   const std::int64_t updated = std::max(order.updated_ms, summary.updated_ms);
@@ -118,12 +128,7 @@ Result<Json> show_session(const SessionOrder& order, const session::Summary& sum
               {"vault_ids", said.at("vault_ids")},
               {"outcome_evaluations", Json::array()},
               {"stats", {{"duration_seconds", (updated - order.created_ms) / 1000}}},
-              {"usage",
-               {{"input_tokens", used.input},
-                {"output_tokens", used.output},
-                {"cache_read_input_tokens", used.cache_read},
-                {"cache_creation", {{"ephemeral_5m_input_tokens", used.cache_write}}},
-                {"list_cost", write_money(used.cost_nano)}}},
+              {"usage", show_usage(summary.usage)},
               {"budget", std::move(budget)},
               {"deployment_id", order.deployment.empty() ? Json(nullptr) : Json(order.deployment)},
               {"created_at", write_time(order.created_ms)},

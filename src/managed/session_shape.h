@@ -17,6 +17,8 @@ const char* status_of(const session::Summary& summary);
 // Of the log: what a status of the API covers.
 Result<void> read_status(std::string_view word, OrderFilter& filter);
 
+Json show_usage(const session::Usage& used);
+// Without what became of its outcomes: outcome_shape.h adds that.
 Result<Json> show_session(const SessionOrder& order, const session::Summary& summary);
 
 }  // namespace pons::managed

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,17 +13,27 @@ namespace pons::managed {
 
 // One event as clients of the API see it.
 struct PublicEvent {
-  EventId id;
+  std::string id;
   std::string type;
   std::int64_t at_ms = 0;
   std::string text;  // JSON
 };
 
 // Makes the API's events out of a session's log. It folds the log as it goes: that a session begins
-// to work, or waits for somebody, is no event of the log but follows from what it adds up to.
+// to work, or waits for somebody, is no event of the log but follows from what it adds up to. The
+// conversation itself it forgets.
 class Translator {
  public:
   explicit Translator(std::string session) : session_(std::move(session)) {}
+
+  // For the log of an agent that works for another session: what it is told and what it says is
+  // between the two of them.
+  struct Thread {
+    std::string primary;  // the session that it works for
+    std::string agent;    // its name there
+  };
+  Translator(std::string session, Thread thread)
+      : session_(std::move(session)), thread_(std::move(thread)) {}
 
   // The next event of the log; every one of them, from the first on.
   std::vector<PublicEvent> take(const session::StoredEvent& stored);
@@ -36,10 +48,18 @@ class Translator {
 
  private:
   struct Making;
+  void forget_what_was_said();
   std::vector<std::string> waiting_calls() const;
+  std::string child_of(session::Seq call) const;
+  std::vector<std::string> waits_of(const session::ThreadChanged& thread) const;
 
   std::string session_;
+  std::optional<Thread> thread_;
   session::State state_;
+  std::map<session::Seq, std::string> threads_;  // names of agents that do calls
+  std::map<std::string, bool> posted_;  // calls of those, by their ids: whether they are custom
+  std::string last_said_;
+  session::Seq grading_ = 0;    // the first question to whoever judges, until there is a verdict
   session::Seq previewed_ = 0;  // the question whose answer has begun to be shown
   session::Seq unshown_ = 0;    // the question whose answer is not shown before it is whole
 };

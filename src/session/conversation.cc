@@ -7,6 +7,7 @@
 #include "pons/base/json.h"
 #include "pons/base/text.h"
 #include "pons/session/machine_tools.h"
+#include "pons/session/outcome.h"
 #include "pons/session/tool_text.h"
 #include "pons/session/tools.h"
 
@@ -155,6 +156,7 @@ std::string digest_of(const State& state, Purpose purpose) {
 }
 
 std::string write_request(const State& state, Purpose purpose) {
+  if (purpose == Purpose::kGrade && state.outcome) return write_grade_request(state);
   const AgentSpec& agent = state.agent;
   std::string system(is_allowed(agent, kProvision) ? kInstructions
                      : has_machine(agent)          ? kMachineInstructions

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "pons/base/check.h"
 #include "pons/session/conversation.h"
 #include "pons/session/fold.h"
@@ -22,6 +24,8 @@ void end_turn(const State& state, EndReason reason, std::vector<Command>& out) {
   out.emplace_back(EndTurn{reason});
 }
 
+std::optional<std::string> refusal_of(const State& state, const Call& call, std::size_t before);
+
 // A person said stop: nothing is waited for any more.
 std::vector<Command> wind_up(const State& state) {
   std::vector<Command> out;
@@ -30,7 +34,7 @@ std::vector<Command> wind_up(const State& state) {
   for (std::size_t i = 0; i < state.calls.size(); ++i) {
     const Call& call = state.calls[i];
     if (call.is_open()) out.emplace_back(DropCall{call.seq});
-    if (call.seq == 0) out.emplace_back(RefuseCall{i, "The user interrupted before this was run."});
+    if (call.seq == 0) out.emplace_back(RefuseCall{i, *refusal_of(state, call, 0)});
   }
   end_turn(state, EndReason::kInterrupted, out);
   return out;
@@ -49,19 +53,16 @@ Result<void> question_of(const Call& call) {
 
 void begin_calls(const State& state, std::vector<Command>& out) {
   bool sandbox_to_come = false;  // of an earlier call of the same answer
+  std::size_t threads = 0;       // likewise
   for (std::size_t i = 0; i < state.calls.size(); ++i) {
     const Call& call = state.calls[i];
     if (call.seq == 0) {
-      if (state.last_stop == "max_tokens")
-        out.emplace_back(RefuseCall{
-            i, "Your answer was cut off at its token limit; this was not run. Make it shorter."});
-      else if (!is_allowed(state.agent, call.name))
-        out.emplace_back(RefuseCall{i, "There is no tool of this name."});
-      else if (const auto question = question_of(call); !question)
-        out.emplace_back(RefuseCall{i, question.error().message});
+      if (auto refusal = refusal_of(state, call, threads))
+        out.emplace_back(RefuseCall{i, std::move(*refusal)});
       else if (!sandbox_to_come || !takes_last_sandbox(call.name, call.input))
         out.emplace_back(BeginCall{i});
     }
+    if (call.name == kSpawnAgent && !call.ended) ++threads;
     if (call.name == kProvision && !call.ended) sandbox_to_come = true;
   }
 }
@@ -70,19 +71,24 @@ bool is_full(const State& state) {
   return state.too_long || state.context_used * 100 > state.agent.context_tokens * kFullPercent;
 }
 
-bool is_budget_spent(const State& state) {
-  const AgentSpec& agent = state.agent;
-  return (agent.budget_nano > 0 && state.usage.cost_nano >= agent.budget_nano) ||
-         (agent.budget_tokens > 0 && state.usage.all_tokens() >= agent.budget_tokens);
+// The agent has nothing more to do or to read: somebody else looks at what it did. Again, when that
+// came to nothing.
+bool is_to_be_graded(const State& state) {
+  if (!state.outcome || !state.calls.empty() || !state.unread.empty()) return false;
+  return state.trouble ? state.last_purpose == Purpose::kGrade
+                       : !state.last_stop.empty() && state.last_stop != "pause_turn";
 }
 
 void ask_model(const State& state, std::vector<Command>& out) {
-  if (is_budget_spent(state)) return end_turn(state, EndReason::kBudgetReached, out);
+  if (state.is_budget_spent()) return end_turn(state, EndReason::kBudgetReached, out);
   if (state.asked_this_turn >= state.agent.calls_per_turn)
     return end_turn(state, EndReason::kCallLimit, out);
-  out.emplace_back(AskModel{
-      .purpose = is_full(state) && !state.messages.empty() ? Purpose::kSummary : Purpose::kReply,
-      .attempt = state.failures + 1});
+  const bool is_grade = is_to_be_graded(state);
+  const bool is_summary = !is_grade && is_full(state) && !state.messages.empty();
+  out.emplace_back(AskModel{.purpose = is_grade     ? Purpose::kGrade
+                                       : is_summary ? Purpose::kSummary
+                                                    : Purpose::kReply,
+                            .attempt = state.failures + 1});
 }
 
 void go_on_after_trouble(const State& state, std::vector<Command>& out) {
@@ -111,6 +117,7 @@ void go_on(const State& state, std::vector<Command>& out) {
     return ask_model(state, out);
   if (state.last_stop == "max_tokens") return end_turn(state, EndReason::kAnswerCutOff, out);
   if (state.last_stop == "refusal") return end_turn(state, EndReason::kRefusal, out);
+  if (state.outcome) return ask_model(state, out);
   end_turn(state, EndReason::kEndTurn, out);
 }
 
@@ -163,7 +170,30 @@ struct Writing {
   }
 };
 
+// `before`: agents that calls of the same answer before it were begun for.
+std::optional<std::string> refusal_of(const State& state, const Call& call, std::size_t before) {
+  if (state.interrupted) return "The user interrupted before this was run.";
+  if (state.last_stop == "max_tokens")
+    return "Your answer was cut off at its token limit; this was not run. Make it shorter.";
+  if (!is_allowed(state.agent, call.name)) return "There is no tool of this name.";
+  if (const auto question = question_of(call); !question) return question.error().message;
+  if (call.name != kSpawnAgent || !state.agent.has_threads) return std::nullopt;
+  if (const auto task = read_task(state.agent, call.input); !task) return task.error().message;
+  if (before >= kThreadsMax)
+    return fmt::format("{} agents are at work for you already; wait for them.", kThreadsMax);
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<std::string> refusal_of(const State& state, const Call& call) {
+  std::size_t before = 0;
+  for (const Call& other : state.calls) {
+    if (&other == &call) break;
+    if (other.name == kSpawnAgent && !other.ended) ++before;
+  }
+  return refusal_of(state, call, before);
+}
 
 std::vector<Command> decide(const State& state) {
   if (!state.turn_open) return {};

@@ -24,6 +24,13 @@ constexpr std::size_t kUnreadBytesMax = 24 << 20;
 // However far the clock jumps, a wait takes no longer.
 constexpr std::int64_t kLongestWaitMs = 10 * 60 * 1'000;
 
+// Money is no part of what an agent is in the middle of.
+bool is_same_but_budget(AgentSpec after, const AgentSpec& before) {
+  after.budget_nano = before.budget_nano;
+  after.budget_tokens = before.budget_tokens;
+  return after == before;
+}
+
 }  // namespace
 
 std::int64_t World::now_ms() const {
@@ -46,14 +53,12 @@ Driver::~Driver() {
     if (item.receipt) item.receipt->done.set();
 }
 
-Task<Result<Seq>> Driver::add(Event input) {
+Task<Result<std::vector<Seq>>> Driver::add(std::vector<Event> inputs) {
   if (over_)
     co_return make_error(ErrorCode::kUnavailable, "add to session",
                          "the session is being moved; try again");
   const auto receipt = std::make_shared<Receipt>(world_.loop);
-  Item item{.events = {}, .receipt = receipt};
-  item.events.push_back(std::move(input));
-  deliver(std::move(item));
+  deliver({.events = std::move(inputs), .receipt = receipt});
   if (co_await receipt->done.wait(world_.loop.now() + kReceiptTime) == linux::Wait::kTimeout)
     co_return make_error(ErrorCode::kTimeout, "add to session",
                          "the store has not taken it yet, and may still do so");
@@ -199,15 +204,45 @@ void Driver::put_back(std::vector<Item> items) {
 
 void Driver::take_item(Item& item, std::int64_t now_ms, Batch& batch) {
   if (item.effect != 0 && !is_waited_for(item.effect)) return;
+  if (item.receipt) {
+    item.receipt->result = take_inputs(item.events, now_ms, batch);
+    return;
+  }
   for (Event& event : item.events) {
-    if (item.receipt) {
-      item.receipt->result = check_input(event);
-      if (!item.receipt->result || *item.receipt->result != state_.head + 1) continue;
-    }
     batch.events.push_back({.seq = state_.head + 1, .at_ms = now_ms, .event = std::move(event)});
     fold(state_, batch.events.back());
   }
   std::ranges::move(item.blobs, std::back_inserter(batch.blobs));
+}
+
+// Each is judged after those before it. When one of them is refused, none of them was said.
+Result<std::vector<Seq>> Driver::take_inputs(std::vector<Event>& inputs, std::int64_t now_ms,
+                                             Batch& batch) {
+  const State before = state_;
+  const std::size_t events_before = batch.events.size();
+  std::vector<Seq> numbers;
+  for (Event& input : inputs) {
+    const auto number = check_input(input);
+    if (!number) {
+      state_ = before;
+      batch.events.resize(events_before);
+      return number.error();
+    }
+    numbers.push_back(*number);
+    if (*number != state_.head + 1) continue;  // said long ago
+    batch.events.push_back({.seq = *number, .at_ms = now_ms, .event = std::move(input)});
+    fold(state_, batch.events.back());
+  }
+  return numbers;
+}
+
+Result<void> Driver::check(std::vector<Event> inputs) {
+  const State before = state_;
+  Batch unused;
+  auto taken = take_inputs(inputs, world_.now_ms(), unused);
+  state_ = before;
+  if (!taken) return taken.error();
+  return {};
 }
 
 // The number that it will have, or the one that it has had for long.
@@ -217,6 +252,13 @@ Result<Seq> Driver::check_input(const Event& event) const {
         !message->dedupe.empty() && known != state_.dedupe.end())
       return known->second;
     TRY_VOID(check_room(*message));
+  }
+  if (const auto* outcome = std::get_if<OutcomeDefined>(&event)) {
+    if (const auto known = state_.dedupe.find(outcome->id); known != state_.dedupe.end())
+      return known->second;
+    if (state_.outcome && state_.turn_open)
+      return make_error(ErrorCode::kInvalid, "define outcome",
+                        "the session works toward an outcome already; interrupt it first");
   }
   if (const auto* answer = std::get_if<UserAnswer>(&event)) {
     const Call* call = state_.find_call(answer->call);
@@ -228,7 +270,8 @@ Result<Seq> Driver::check_input(const Event& event) const {
     TRY_VOID(expect_waiting(decision->call, WaitsFor::kDecision));
   if (const auto* result = std::get_if<UserToolResult>(&event))
     TRY_VOID(expect_waiting(result->call, WaitsFor::kResult));
-  if (std::holds_alternative<AgentChanged>(event) && state_.turn_open)
+  if (const auto* changed = std::get_if<AgentChanged>(&event);
+      changed != nullptr && state_.turn_open && !is_same_but_budget(changed->agent, state_.agent))
     return make_error(ErrorCode::kConflict, "change agent",
                       "the session is at work; interrupt it first");
   if (const auto* released = std::get_if<SandboxReleased>(&event)) {

@@ -28,8 +28,11 @@ class Driver {
 
   // Until the session has rested for a while, or belongs to somebody else.
   Task<> run();
-  // What a person or a channel says. Its number, once it is stored.
-  Task<Result<Seq>> add(Event input);
+  // What a person or a channel says, all of it or nothing. The numbers, once it is stored.
+  Task<Result<std::vector<Seq>>> add(std::vector<Event> inputs);
+
+  // Whether it would be taken now.
+  Result<void> check(std::vector<Event> inputs);
 
   const State& state() const { return state_; }
   const Summary& summary() const { return summary_; }
@@ -39,8 +42,8 @@ class Driver {
   struct Receipt {
     explicit Receipt(linux::Loop& loop) : done(loop) {}
     linux::Event done;
-    Result<Seq> result = make_error(ErrorCode::kUnavailable, "add to session",
-                                    "the session is being moved; try again");
+    Result<std::vector<Seq>> result = make_error(ErrorCode::kUnavailable, "add to session",
+                                                 "the session is being moved; try again");
   };
   struct Item {
     std::vector<Event> events;
@@ -68,6 +71,8 @@ class Driver {
   Task<> commit();
   std::vector<Item> take_inbox();
   void take_item(Item& item, std::int64_t now_ms, Batch& batch);
+  Result<std::vector<Seq>> take_inputs(std::vector<Event>& inputs, std::int64_t now_ms,
+                                       Batch& batch);
   void add_chores(const State& before, Batch& batch) const;
   Result<Seq> check_input(const Event& event) const;
   Result<void> check_room(const UserMessage& message) const;
@@ -96,14 +101,19 @@ class Driver {
   Task<Item> execute(const Call& call);
   Task<Item> use_machine(const Call& call);
   ProvisionOrder machine_order() const;
-  Task<Item> spawn_agent(const Call& call);
+  Task<> deliver_grade(Seq asked, Answer answer, std::int64_t took_ms);
   std::string forgotten_with(const std::vector<std::string>& taken, Seq call) const;
   static void put_text(ToolText text, ToolEnded ended, Item& item);
-  std::string child_of(Seq call) const;
   ProvisionOrder order_of(Seq asked, std::int64_t block) const;
   ProvisionOrder order_for(Seq asked, const Call& call, const ProvisionArguments& arguments) const;
   std::string call_id(Seq seq) const;
   std::vector<std::string> sandbox_ids() const;
+
+  // threads.cc: other agents
+  Task<Item> spawn_agent(const Call& call);
+  AgentSpec thread_agent(const SpawnArguments& arguments) const;
+  void bind_machine(Seq call);
+  std::string child_of(Seq call) const;
 
   World& world_;
   Chores& chores_;

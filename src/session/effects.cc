@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "call_end.h"
 #include "driver.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/session/call_id.h"
 #include "pons/session/conversation.h"
 #include "pons/session/machine_tools.h"
+#include "pons/session/outcome.h"
 #include "pons/session/tool_text.h"
 #include "pons/session/tools.h"
 
@@ -20,48 +22,11 @@ namespace {
 
 constexpr std::int64_t kFirstPauseMs = 500;
 constexpr std::int64_t kLongestPauseMs = 60'000;
-constexpr std::int64_t kSharePercent = 25;
 // All of them are named wherever something is looked through for their stand-ins.
 constexpr std::size_t kSandboxesMax = 200;
 
 bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
-}
-
-std::int64_t milliseconds_since(const linux::Loop& loop, TimePoint begun) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(loop.now() - begun).count();
-}
-
-// What others say of a failure may be long, and anything.
-std::string reason_of(std::string message) {
-  constexpr std::size_t kReasonBytesMax = 4'000;
-  return shorten(printable(std::move(message)), kReasonBytesMax);
-}
-
-std::string reason_of(const Error& error) {
-  return reason_of(error.message.empty() ? error.describe() : error.message);
-}
-
-ToolEnded refused(Seq call, const Error& error) {
-  return {
-      .call = call, .outcome = ToolOutcome::kRefused, .is_error = true, .text = reason_of(error)};
-}
-
-// What a failed request to the hands means to the model.
-ToolEnded failed(Seq call, const Error& error) {
-  switch (error.code) {
-    case ErrorCode::kInvalid:
-    case ErrorCode::kLimit:
-    case ErrorCode::kUnsupported:
-    case ErrorCode::kDenied:
-      return refused(call, error);
-    default:
-      return {.call = call,
-              .outcome = ToolOutcome::kInterrupted,
-              .is_error = true,
-              .text = fmt::format("interrupted: {}. It may have run; look before you run it again",
-                                  reason_of(error))};
-  }
 }
 
 Error no_sandbox(const std::string& name) {
@@ -78,7 +43,7 @@ std::string shown_of(Redaction& clean) {
   return clean.text.empty() ? "withheld" : std::move(clean.text);
 }
 
-std::string text_of_summary(const std::string& content) {
+std::string text_of_answer(const std::string& content) {
   State reader;  // reads the text blocks of an answer as a session does
   reader.head = 1;
   reader.turn_open = true;
@@ -88,6 +53,40 @@ std::string text_of_summary(const std::string& content) {
 }
 
 }  // namespace
+
+std::int64_t milliseconds_since(const linux::Loop& loop, TimePoint begun) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(loop.now() - begun).count();
+}
+
+std::string reason_of(std::string message) {
+  constexpr std::size_t kReasonBytesMax = 4'000;
+  return shorten(printable(std::move(message)), kReasonBytesMax);
+}
+
+std::string reason_of(const Error& error) {
+  return reason_of(error.message.empty() ? error.describe() : error.message);
+}
+
+ToolEnded refused(Seq call, const Error& error) {
+  return {
+      .call = call, .outcome = ToolOutcome::kRefused, .is_error = true, .text = reason_of(error)};
+}
+
+ToolEnded failed(Seq call, const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kInvalid:
+    case ErrorCode::kLimit:
+    case ErrorCode::kUnsupported:
+    case ErrorCode::kDenied:
+      return refused(call, error);
+    default:
+      return {.call = call,
+              .outcome = ToolOutcome::kInterrupted,
+              .is_error = true,
+              .text = fmt::format("interrupted: {}. It may have run; look before you run it again",
+                                  reason_of(error))};
+  }
+}
 
 std::string sandbox_id_for(std::string_view purpose) {
   constexpr std::size_t kDigits = 24;
@@ -147,7 +146,7 @@ Task<> Driver::ask_model(Asked asked) {
   auto& whole = std::get<Answer>(answer);
   const std::int64_t took_ms = milliseconds_since(world_.loop, begun);
   if (asked.purpose == Purpose::kSummary) {
-    std::string summary = text_of_summary(whole.content);
+    std::string summary = text_of_answer(whole.content);
     if (trim(summary).empty()) {  // which would stand for everything that was said
       deliver(failure_of(asked.seq, {.message = "the summary of the conversation was empty",
                                      .cost_nano = whole.usage.cost_nano}));
@@ -163,6 +162,10 @@ Task<> Driver::ask_model(Asked asked) {
              .effect = asked.seq});
     co_return;
   }
+  if (asked.purpose == Purpose::kGrade) {
+    co_await deliver_grade(asked.seq, std::move(whole), took_ms);
+    co_return;
+  }
   Redaction clean = co_await redact(whole.content);
   deliver({.events = {ModelAnswered{.asked = asked.seq,
                                     .content = std::move(whole.content),
@@ -174,6 +177,24 @@ Task<> Driver::ask_model(Asked asked) {
                                     .first_ms = whole.first_ms,
                                     .took_ms = took_ms}},
            .effect = asked.seq});
+}
+
+Task<> Driver::deliver_grade(Seq asked, Answer answer, std::int64_t took_ms) {
+  auto grade = read_grade(text_of_answer(answer.content));
+  if (!grade) {
+    deliver(failure_of(
+        asked, {.message = std::move(grade.error().message), .cost_nano = answer.usage.cost_nano}));
+    co_return;
+  }
+  Redaction clean = co_await redact(grade->explanation);
+  deliver({.events = {OutcomeGraded{.asked = asked,
+                                    .verdict = grade->verdict,
+                                    .explanation = std::move(grade->explanation),
+                                    .shown = shown_of(clean),
+                                    .redacted = std::move(clean.redacted),
+                                    .usage = answer.usage,
+                                    .took_ms = took_ms}},
+           .effect = asked});
 }
 
 Driver::Item Driver::failure_of(Seq asked, NoAnswer none) const {
@@ -408,11 +429,13 @@ Task<Driver::Item> Driver::execute(const Call& call) {
 // The session's own machine: made when it is first used, and kept. One that is gone is made again,
 // and what was on it is gone with it.
 ProvisionOrder Driver::machine_order() const {
-  return {.sandbox = sandbox_id_for(lease_.session + ":machine"),
+  const std::string& owner =
+      state_.agent.machine_of.empty() ? lease_.session : state_.agent.machine_of;
+  return {.sandbox = sandbox_id_for(owner + ":machine"),
           .sandbox_template = state_.agent.sandbox_template,
           .environment = state_.agent.environment,
           .network = state_.agent.network,
-          .session = lease_.session,
+          .session = owner,
           .project = lease_.project};
 }
 
@@ -423,13 +446,15 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
     item.events.push_back(refused(call.seq, command.error()));
     co_return item;
   }
+  if (!state_.agent.machine_of.empty()) use_own_shell(*command, lease_.session);
   const ProvisionOrder order = machine_order();
   const auto made = co_await world_.hands.provision(order);
   if (!made) {
     item.events.push_back(failed(call.seq, made.error()));
     co_return item;
   }
-  if (!state_.has_sandbox(order.sandbox))
+  // A thread leaves it to its session, which has it bound already.
+  if (!state_.has_sandbox(order.sandbox) && state_.agent.machine_of.empty())
     item.events.push_back(SandboxBound{.call = call.seq,
                                        .sandbox = order.sandbox,
                                        .sandbox_template = order.sandbox_template,
@@ -461,86 +486,6 @@ void Driver::put_text(ToolText text, ToolEnded ended, Item& item) {
     item.blobs.push_back(std::move(*text.full));
   }
   item.events.push_back(std::move(ended));
-}
-
-// ---- other agents
-
-namespace {
-
-// Nobody follows an agent of an agent: it has none of the tools that wait for somebody outside.
-AgentSpec without_waiting(AgentSpec agent) {
-  if (agent.asks.empty() && agent.custom.empty() && !agent.outside) return agent;
-  if (agent.tools.empty())
-    agent.tools = {std::string(kProvision), std::string(kExecute), std::string(kSpawnAgent)};
-  std::erase_if(agent.tools, [&](const std::string& tool) {
-    return std::ranges::find(agent.asks, tool) != agent.asks.end() || is_done_outside(agent, tool);
-  });
-  if (agent.tools.empty()) agent.tools.emplace_back(kNoTool);
-  agent.asks.clear();
-  agent.custom.clear();
-  return agent;
-}
-
-std::int64_t percent_of(const SpawnArguments& arguments) {
-  return arguments.budget_percent == 0 ? kSharePercent : arguments.budget_percent;
-}
-
-// Of what is left when everyone who was asked before, in the same answer, has had their share: all
-// of them together get no more than there is.
-std::int64_t share_of(const State& state, const Call& call, std::int64_t percent,
-                      std::int64_t budget, std::int64_t used) {
-  if (budget == 0) return 0;
-  std::int64_t left = budget - used;
-  for (const Call& other : state.calls) {
-    if (other.seq == call.seq) break;
-    if (other.name != kSpawnAgent || !other.is_open()) continue;
-    if (const auto arguments = read_spawn(other.input)) left -= left * percent_of(*arguments) / 100;
-  }
-  return std::max<std::int64_t>(1, left * percent / 100);
-}
-
-}  // namespace
-
-std::string Driver::child_of(Seq call) const {
-  constexpr std::size_t kDigits = 26;
-  return "ses_" + sha256_hex(call_id(call)).substr(0, kDigits);
-}
-
-Task<Driver::Item> Driver::spawn_agent(const Call& call) {
-  const TimePoint begun = world_.loop.now();
-  Item item;
-  const auto arguments = read_spawn(call.input);
-  if (!arguments) {
-    item.events.push_back(refused(call.seq, arguments.error()));
-    co_return item;
-  }
-  const std::int64_t percent = percent_of(*arguments);
-  AgentSpec agent = without_waiting(state_.agent);
-  agent.depth += 1;
-  // What must not be shown to people is of no use to another agent: it has sandboxes of its own.
-  if (!arguments->system.empty()) agent.system = (co_await redact(arguments->system)).text;
-  std::string task = (co_await redact(arguments->task)).text;
-  agent.budget_nano = share_of(state_, call, percent, agent.budget_nano, state_.usage.cost_nano);
-  agent.budget_tokens =
-      share_of(state_, call, percent, agent.budget_tokens, state_.usage.all_tokens());
-  const auto report = co_await world_.run_child({.session = child_of(call.seq),
-                                                 .project = lease_.project,
-                                                 .parent = lease_.session,
-                                                 .parent_call = call.seq,
-                                                 .agent = std::move(agent),
-                                                 .task = std::move(task)});
-  if (!report) {
-    item.events.push_back(failed(call.seq, report.error()));
-    co_return item;
-  }
-  const bool ended_well = report->ended == name_of(EndReason::kEndTurn);
-  ToolText text = describe(report->text, !ended_well);
-  if (!ended_well) text.text += fmt::format("\n[the agent stopped: {}]", report->ended);
-  put_text(
-      std::move(text),
-      {.call = call.seq, .usage = report->usage, .took_ms = milliseconds_since(world_.loop, begun)},
-      item);
-  co_return item;
 }
 
 }  // namespace pons::session

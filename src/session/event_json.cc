@@ -53,6 +53,13 @@ void each_field(Field& field, AgentSpec& agent) {
   field("budget_tokens", agent.budget_tokens);
   field("checkpoints", agent.checkpoints);
   field("depth", agent.depth);
+  field("has_threads", agent.has_threads);
+  field("makes_members", agent.makes_members);
+  std::vector<AgentSpec> members = agent.members.all();
+  field.each("members", members);
+  agent.members = Members(std::move(members));
+  field("description", agent.description);
+  field("machine_of", agent.machine_of);
 }
 
 template <class Field>
@@ -106,7 +113,8 @@ void each_field(Field& field, Resumed& event) {
 
 template <class Field>
 void each_field(Field& field, ModelAsked& event) {
-  field.word("purpose", event.purpose, std::array<std::string_view, 2>{"reply", "summary"});
+  field.word("purpose", event.purpose,
+             std::array<std::string_view, 3>{"reply", "summary", "grade"});
   field("attempt", event.attempt);
   field("digest", event.digest);
 }
@@ -143,6 +151,39 @@ template <class Field>
 void each_field(Field& field, TurnEnded& event) {
   field.word("reason", event.reason, kEndReasons);
   field("message", event.message);
+}
+
+constexpr std::array<std::string_view, 3> kVerdicts = {"satisfied", "needs_revision", "failed"};
+constexpr std::array<std::string_view, 4> kThreadStatuses = {"running", "waits", "rescheduled",
+                                                             "ended"};
+
+template <class Field>
+void each_field(Field& field, ThreadChanged& event) {
+  field("call", event.call);
+  field("seen", event.seen);
+  field.word("status", event.status, kThreadStatuses);
+  field.word("ended", event.ended, kEndReasons);
+  field("waits", event.waits);
+  field.blocks("posted", event.posted);
+}
+
+template <class Field>
+void each_field(Field& field, OutcomeDefined& event) {
+  field("id", event.id);
+  field("description", event.description);
+  field("rubric", event.rubric);
+  field("iterations_max", event.iterations_max);
+}
+
+template <class Field>
+void each_field(Field& field, OutcomeGraded& event) {
+  field("asked", event.asked);
+  field.word("verdict", event.verdict, kVerdicts);
+  field("explanation", event.explanation);
+  field("shown", event.shown);
+  field("redacted", event.redacted);
+  field("usage", event.usage);
+  field("took_ms", event.took_ms);
 }
 
 template <class Field>
@@ -213,7 +254,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Event>> kTypes = {
     "timer.fired",        "session.resumed",  "model.asked",      "tool.called",
     "agent.message",      "sandbox.released", "turn.ended",       "model.answered",
     "context.summarised", "model.failed",     "sandbox.bound",    "tool.ended",
-    "session.forked",     "user.decision",    "user.tool_result", "agent.changed"};
+    "session.forked",     "user.decision",    "user.tool_result", "agent.changed",
+    "thread.changed",     "outcome.defined",  "outcome.graded"};
 
 // Of a stored event: more than anything in it may have.
 constexpr JsonLimits kLimits{.depth = 128, .bytes = std::size_t{64} << 20};
@@ -236,6 +278,9 @@ struct Writer {
   void operator()(const char* name, const std::vector<std::string>& texts) {
     if (!texts.empty()) out[name] = texts;
   }
+  void operator()(const char* name, const std::vector<Seq>& numbers) {
+    if (!numbers.empty()) out[name] = numbers;
+  }
   template <PartOfEvent Part>
   void operator()(const char* name, Part& part) {
     Writer inner;
@@ -243,10 +288,11 @@ struct Writer {
     // An agent that is left out is the usual one, which is not an empty one.
     if (!inner.out.empty() || std::same_as<Part, AgentSpec>) out[name] = std::move(inner.out);
   }
-  void each(const char* name, std::vector<CustomTool>& tools) {
-    for (CustomTool& tool : tools) {
+  template <PartOfEvent Part>
+  void each(const char* name, std::vector<Part>& parts) {
+    for (Part& part : parts) {
       Writer inner;
-      each_field(inner, tool);
+      each_field(inner, part);
       out[name].push_back(std::move(inner.out));
     }
   }
@@ -307,6 +353,16 @@ struct Reader {
       texts.push_back(text.get<std::string>());
     }
   }
+  void operator()(const char* name, std::vector<Seq>& numbers) {
+    numbers.clear();
+    const Json* value = find(name);
+    if (value == nullptr) return;
+    if (!value->is_array()) return refuse(name);
+    for (const Json& number : *value) {
+      if (!is_number(number)) return refuse(name);
+      numbers.push_back(number.get<Seq>());
+    }
+  }
   template <PartOfEvent Part>
   void operator()(const char* name, Part& part) {
     part = {};
@@ -317,15 +373,16 @@ struct Reader {
     each_field(inner, part);
     if (!inner.wrong.empty()) refuse(name);
   }
-  void each(const char* name, std::vector<CustomTool>& tools) {
-    tools.clear();
+  template <PartOfEvent Part>
+  void each(const char* name, std::vector<Part>& parts) {
+    parts.clear();
     const Json* value = find(name);
     if (value == nullptr) return;
     if (!value->is_array()) return refuse(name);
-    for (const Json& tool : *value) {
-      if (!tool.is_object()) return refuse(name);
-      Reader inner{.in = tool, .wrong = {}};
-      each_field(inner, tools.emplace_back());
+    for (const Json& part : *value) {
+      if (!part.is_object()) return refuse(name);
+      Reader inner{.in = part, .wrong = {}};
+      each_field(inner, parts.emplace_back());
       if (!inner.wrong.empty()) refuse(name);
     }
   }
@@ -387,6 +444,24 @@ void show_less(Json& json, const char* original) {
 
 }  // namespace
 
+Members::Members(std::vector<AgentSpec> agents) {
+  if (!agents.empty()) agents_ = std::make_shared<const std::vector<AgentSpec>>(std::move(agents));
+}
+
+const std::vector<AgentSpec>& Members::all() const {
+  static const std::vector<AgentSpec> none;
+  return agents_ ? *agents_ : none;
+}
+
+const AgentSpec* Members::find(std::string_view name) const {
+  const auto found = std::ranges::find(all(), name, &AgentSpec::name);
+  return found == all().end() ? nullptr : &*found;
+}
+
+bool Members::operator==(const Members& other) const {
+  return agents_ == other.agents_ || all() == other.all();
+}
+
 Usage& Usage::operator+=(const Usage& other) {
   const auto add = [](std::int64_t& sum, std::int64_t more) {
     sum = std::clamp(sum + more, -kNumberMax, kNumberMax);
@@ -404,6 +479,9 @@ std::string_view name_of(EndReason reason) {
 }
 std::string_view name_of(Trouble trouble) {
   return kTroubles[static_cast<std::size_t>(trouble)];
+}
+std::string_view name_of(Verdict verdict) {
+  return kVerdicts[static_cast<std::size_t>(verdict)];
 }
 std::string_view name_of(ToolOutcome outcome) {
   return kToolOutcomes[static_cast<std::size_t>(outcome)];
@@ -430,6 +508,7 @@ std::string write_public(const StoredEvent& stored) {
   show_less(fields, std::holds_alternative<ModelAnswered>(stored.event)       ? "content"
                     : std::holds_alternative<ToolCalled>(stored.event)        ? "input"
                     : std::holds_alternative<ContextSummarised>(stored.event) ? "summary"
+                    : std::holds_alternative<OutcomeGraded>(stored.event)     ? "explanation"
                                                                               : "text");
   fields.erase("digest");
   json.update(fields);

@@ -77,6 +77,20 @@ std::vector<Event> one_of_each() {
       UserDecision{.call = 1, .allowed = true, .message = "m"},
       UserToolResult{.call = 1, .content = R"([{"type":"text","text":"r"}])", .is_error = true},
       AgentChanged{.agent = {.name = "n", .model = "m", .asks = {"bash"}}},
+      ThreadChanged{.call = 3,
+                    .seen = 4,
+                    .status = ThreadStatus::kWaits,
+                    .ended = EndReason::kRefusal,
+                    .waits = {5, 6},
+                    .posted = R"([{"seq":5}])"},
+      OutcomeDefined{.id = "o", .description = "d", .rubric = "r", .iterations_max = 3},
+      OutcomeGraded{.asked = 7,
+                    .verdict = Verdict::kNeedsRevision,
+                    .explanation = "e",
+                    .shown = "s",
+                    .redacted = {"key"},
+                    .usage = {.input = 1},
+                    .took_ms = 2},
   };
 }
 

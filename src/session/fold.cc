@@ -6,6 +6,7 @@
 
 #include "pons/base/json.h"
 #include "pons/session/conversation.h"
+#include "pons/session/outcome.h"
 #include "pons/session/tools.h"
 
 namespace pons::session {
@@ -123,12 +124,30 @@ struct Folding {
   void operator()(const UserMessage& event) const {
     if (!event.dedupe.empty() && !state.dedupe.emplace(event.dedupe, stored.seq).second) return;
     state.unread.push_back(event);
-    if (state.turn_open) return;
-    state.turn_open = true;
-    state.ended.reset();
-    state.turn += 1;
-    state.asked_this_turn = 0;
+    open_turn();
+  }
+
+  void operator()(const OutcomeDefined& event) const {
+    if (state.outcome && state.turn_open) return;
+    if (!state.dedupe.emplace(event.id, stored.seq).second) return;
+    state.outcome = Outcome{.wish = event};
+    state.unread.push_back({.content = write_outcome(event), .dedupe = {}});
+    open_turn();
+  }
+
+  void operator()(const OutcomeGraded& event) const {
+    if (!is_waited_for(state, event.asked, Purpose::kGrade)) return;
+    state.asked.reset();
     forget_trouble(state);
+    state.usage += event.usage;
+    if (!state.outcome) return;
+    state.last_stop = "end_turn";
+    if (event.verdict != Verdict::kNeedsRevision) return state.outcome.reset();
+    const bool is_last = ++state.outcome->iteration >= state.outcome->wish.iterations_max;
+    state.unread.push_back(
+        {.content = write_revision(event.explanation, is_last), .dedupe = {}, .of_system = true});
+    state.asked_this_turn = 0;
+    if (is_last) state.outcome.reset();
   }
 
   void operator()(const UserAnswer& event) const {
@@ -158,7 +177,25 @@ struct Folding {
     call->result_blocks = event.content.size() > kEmptyList.size() ? event.content : "";
   }
 
-  void operator()(const AgentChanged& event) const { state.agent = event.agent; }
+  void operator()(const AgentChanged& event) const {
+    const bool is_budget_new = event.agent.budget_nano != state.agent.budget_nano ||
+                               event.agent.budget_tokens != state.agent.budget_tokens;
+    state.agent = event.agent;
+    // A turn that ended for want of money goes on as soon as there is some.
+    if (!is_budget_new || state.ended != EndReason::kBudgetReached || state.is_budget_spent())
+      return;
+    open_turn();
+    const bool has_answer =
+        !state.messages.empty() && state.messages.back().role == Message::Role::kAssistant;
+    if (state.outcome && state.calls.empty() && has_answer) state.last_stop = "end_turn";
+  }
+
+  void operator()(const ThreadChanged& event) const {
+    Call* call = open_call(event.call);
+    if (call == nullptr || call->name != kSpawnAgent || event.seen <= call->thread.seen) return;
+    call->thread = event;
+    call->thread.posted.clear();
+  }
 
   void operator()(const Interrupted&) const {
     if (state.turn_open) state.interrupted = true;
@@ -169,7 +206,8 @@ struct Folding {
 
   void operator()(const ModelAsked& event) const {
     if (state.asked) return;
-    if (std::string content = next_user_content(state, event.purpose); !content.empty())
+    if (std::string content = next_user_content(state, event.purpose);
+        !content.empty() && event.purpose != Purpose::kGrade)
       state.messages.push_back({Message::Role::kUser, std::move(content)});
     if (event.purpose == Purpose::kReply) state.unread.clear();
     state.calls.clear();
@@ -283,10 +321,21 @@ struct Folding {
     state.asked.reset();
     state.last_stop.clear();
     state.ended = event.reason;
+    // It is given up, unless the session goes on by itself when there is money again.
+    if (event.reason != EndReason::kBudgetReached) state.outcome.reset();
     forget_trouble(state);
   }
 
  private:
+  void open_turn() const {
+    if (state.turn_open) return;
+    state.turn_open = true;
+    state.ended.reset();
+    state.turn += 1;
+    state.asked_this_turn = 0;
+    forget_trouble(state);
+  }
+
   Call* open_call(Seq seq) const {
     const auto found = std::ranges::find_if(
         state.calls, [seq](const Call& call) { return call.is_open() && call.seq == seq; });
@@ -317,17 +366,33 @@ const Call* State::find_call(Seq seq) const {
   return found == calls.end() ? nullptr : &*found;
 }
 
+bool State::is_budget_spent() const {
+  return (agent.budget_nano > 0 && usage.cost_nano >= agent.budget_nano) ||
+         (agent.budget_tokens > 0 && usage.all_tokens() >= agent.budget_tokens);
+}
+
 Status status_of(const State& state) {
   if (!state.turn_open) return Status::kIdle;
   if (state.wake_at_ms) return Status::kRescheduled;
   if (state.asked) return Status::kRunning;
   bool asks = false;
+  bool asks_in_thread = false;
   for (const Call& call : state.calls) {
     if (!call.is_open()) continue;
-    if (call.waits_for == WaitsFor::kNobody) return Status::kRunning;
-    asks = true;
+    const bool is_thread_waiting = call.thread.status == ThreadStatus::kWaits;
+    if (call.waits_for == WaitsFor::kNobody && !is_thread_waiting) return Status::kRunning;
+    (is_thread_waiting ? asks_in_thread : asks) = true;
   }
+  if (asks_in_thread) return Status::kWaitsInThread;
   return asks ? Status::kWaitsForPerson : Status::kRunning;
+}
+
+Status shown_status_of(const State& state) {
+  const Status status = status_of(state);
+  const bool is_waiting = status == Status::kWaitsForPerson || status == Status::kWaitsInThread;
+  const bool are_all_begun =
+      std::ranges::none_of(state.calls, [](const Call& call) { return call.seq == 0; });
+  return is_waiting && !are_all_begun ? Status::kRunning : status;
 }
 
 std::string_view name_of(Status status) {
@@ -340,6 +405,8 @@ std::string_view name_of(Status status) {
       return "waits_for_person";
     case Status::kRescheduled:
       return "rescheduled";
+    case Status::kWaitsInThread:
+      return "waits_in_thread";
   }
   return "";
 }

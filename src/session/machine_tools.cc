@@ -37,7 +37,8 @@ constexpr std::int64_t kFileSeconds = 60;
 constexpr std::int64_t kMillisecondsMax = 3'600'000;
 
 // Where a shell finds what the one before it left.
-constexpr std::string_view kShellState = "/tmp/.pons-shell";
+// Threads that share a machine have a shell each: its name is put in front of the command.
+constexpr std::string_view kShellState = "/tmp/.pons-shell$PONS_SHELL";
 
 // One word of a shell, whatever is in it.
 std::string shell_word(std::string_view text) {
@@ -269,6 +270,10 @@ Result<MachineCommand> read_machine_call(std::string_view name, std::string_view
   if (tool == kTools.end() || !json)
     return make_error(ErrorCode::kInvalid, "read arguments", "they are no JSON object");
   return kReaders[static_cast<std::size_t>(tool - kTools.begin())]({.value = *json, .pointer = {}});
+}
+
+void use_own_shell(MachineCommand& command, std::string_view name) {
+  command.command = fmt::format("PONS_SHELL=-{}\n{}", name, command.command);
 }
 
 ToolText describe_machine(std::string_view name, ExecuteReport report) {

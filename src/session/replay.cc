@@ -21,6 +21,19 @@ bool is_decision(const State& state, const Event& event) {
          (std::holds_alternative<SandboxReleased>(event) && state.turn_open);
 }
 
+bool is_said(const Event& event) {
+  return std::holds_alternative<UserMessage>(event) || std::holds_alternative<UserAnswer>(event) ||
+         std::holds_alternative<UserDecision>(event) ||
+         std::holds_alternative<UserToolResult>(event) ||
+         std::holds_alternative<OutcomeDefined>(event) ||
+         std::holds_alternative<Interrupted>(event);
+}
+
+// What people say in one go is decided on together.
+bool are_said_together(const StoredEvent& first, const StoredEvent& second) {
+  return is_said(first.event) && is_said(second.event) && first.at_ms == second.at_ms;
+}
+
 }  // namespace
 
 std::vector<Divergence> replay(const std::vector<StoredEvent>& events, std::size_t max) {
@@ -33,6 +46,8 @@ std::vector<Divergence> replay(const std::vector<StoredEvent>& events, std::size
     if (next_due < due.size()) {
       if (due[next_due].event == stored.event) {
         ++next_due;
+      } else if (next_due == 0 && are_said_together(events[i - 1], stored)) {
+        next_due = due.size();
       } else {
         // A copy may end where the original went on.
         if (!std::holds_alternative<Forked>(stored.event))

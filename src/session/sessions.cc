@@ -165,15 +165,27 @@ Task<Result<Sessions::Loaded*>> Sessions::load(const std::string& session) {
 }
 
 Task<Result<Seq>> Sessions::add(std::string session, Event input) {
+  std::vector<Event> inputs;
+  inputs.push_back(std::move(input));
+  CO_TRY(const auto numbers, co_await add_all(std::move(session), std::move(inputs)));
+  co_return numbers.front();
+}
+
+Task<Result<std::vector<Seq>>> Sessions::add_all(std::string session, std::vector<Event> inputs) {
   // A session may go to rest, or elsewhere, between finding it and writing to it.
   constexpr int kTries = 3;
-  Result<Seq> added = Seq{0};
-  for (int i = 0; i < kTries; ++i) {
+  Result<std::vector<Seq>> added = std::vector<Seq>();
+  for (int i = 0; i < kTries && !inputs.empty(); ++i) {
     CO_TRY(Loaded * loaded, co_await load(session));
-    added = co_await loaded->driver.add(input);
+    added = co_await loaded->driver.add(inputs);
     if (added || added.error().code != ErrorCode::kUnavailable) break;
   }
   co_return added;
+}
+
+Task<Result<void>> Sessions::check_all(std::string session, std::vector<Event> inputs) {
+  CO_TRY(Loaded * loaded, co_await load(session));
+  co_return loaded->driver.check(std::move(inputs));
 }
 
 Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string project) {
@@ -308,6 +320,7 @@ Task<Result<ChildReport>> Sessions::run_child(ChildOrder order) {
   ChildReport report;
   for (;;) {
     CO_TRY(const auto news, co_await follower->next(world_.loop.now() + kBetweenLooks));
+    if (order.on_events && !news.events.empty()) order.on_events(news.events);
     for (const StoredEvent& stored : news.events) {
       if (const auto* said = std::get_if<Said>(&stored.event)) report.text = said->text;
       if (const auto* ended = std::get_if<TurnEnded>(&stored.event))

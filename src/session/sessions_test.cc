@@ -9,6 +9,7 @@
 #include "pons/base/log.h"
 #include "pons/linux/run_task.h"
 #include "pons/linux/simulated_time.h"
+#include "pons/session/call_id.h"
 #include "pons/session/fold.h"
 #include "pons/session/tool_text.h"
 #include "pons/session/tools.h"
@@ -412,6 +413,70 @@ TEST_F(SessionsTest, AFollowerSeesEverythingFromWhereItIsOn) {
     if (i == 10) ASSERT_TRUE(run(sessions_.add("s", message_of("more", ""))));
   }
   EXPECT_EQ(seen, std::vector<StoredEvent>(stored().events.begin() + 2, stored().events.end()));
+}
+
+TEST_F(SessionsTest, WhatIsSaidTogetherIsTakenAsAWholeOrNotAtAll) {
+  model_.text("one");
+  begin();
+  const Seq before = stored().summary.head;
+  const auto refused = run(sessions_.add_all(
+      "s", {message_of("a", "x"), UserDecision{.call = 1, .allowed = true}, message_of("b", "y")}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(stored().summary.head, before) << "nothing of it was said";
+
+  model_.text("two");
+  const int commits = stored().commits;
+  const auto taken = run(sessions_.add_all("s", {message_of("a", "x"), message_of("b", "y")}));
+  ASSERT_TRUE(taken) << taken.error().describe();
+  EXPECT_THAT(*taken, testing::ElementsAre(before + 1, before + 2));
+  EXPECT_EQ(stored().commits, commits + 1);
+  EXPECT_THAT(*run(sessions_.add_all("s", {message_of("a", "x")})),
+              testing::ElementsAre(before + 1));
+  pass(std::chrono::seconds(5));
+  EXPECT_THAT(model_.requests.back(), HasSubstr(R"("text":"b")")) << "both are read at once";
+  EXPECT_EQ(model_.requests.size(), 2U);
+}
+
+TEST_F(SessionsTest, AThreadAsksPeopleAndTheirAnswerReachesTheOneItWorksFor) {
+  model_.call("spawn_agent", R"({"task":"look","agent":"helper"})");
+  model_.call("bash", R"({"command":"ls"})");
+  model_.text("seen");
+  model_.text("all done");
+  begin({.model = "m",
+         .tools = {"spawn_agent", "bash"},
+         .has_threads = true,
+         .members =
+             Members({{.name = "helper", .model = "m", .tools = {"bash"}, .asks = {"bash"}}})});
+  EXPECT_EQ(stored().summary.status, Status::kWaitsInThread);
+  const ThreadChanged waiting = all<ThreadChanged>().back();
+  ASSERT_EQ(waiting.waits.size(), 1U);
+  const std::string child = child_session_of("s", waiting.call);
+  EXPECT_EQ(stored(child).summary.agent, "helper");
+  const auto checked = run(
+      sessions_.check_all(child, {UserDecision{.call = waiting.waits[0] + 1, .allowed = true}}));
+  EXPECT_FALSE(checked);
+  ASSERT_TRUE(run(sessions_.add(child, UserDecision{.call = waiting.waits[0], .allowed = true})));
+  pass(std::chrono::seconds(10));
+  EXPECT_EQ(stored().summary.status, Status::kIdle);
+  EXPECT_EQ(all<Said>().back().text, "all done");
+  EXPECT_EQ(all<ThreadChanged>().back().status, ThreadStatus::kEnded);
+  ASSERT_EQ(boxes_.made.size(), 1U) << "they share the session's machine";
+  EXPECT_TRUE(all<SandboxBound>(child).empty());
+  EXPECT_EQ(all<SandboxBound>().size(), 1U) << "which is the session's";
+}
+
+TEST_F(SessionsTest, ABudgetThatGrowsLetsTheTurnGoOn) {
+  model_.call("ask_human", R"({"question":"?"})", {.input = 100});
+  model_.text("done");
+  begin({.model = "m", .budget_tokens = 50});
+  ASSERT_TRUE(run(sessions_.add("s", UserAnswer{.call = 5, .text = "yes"})));
+  pass(std::chrono::seconds(5));
+  EXPECT_EQ(stored().summary.ended, "budget_reached");
+  ASSERT_TRUE(
+      run(sessions_.add("s", AgentChanged{.agent = {.model = "m", .budget_tokens = 5'000}})));
+  pass(std::chrono::seconds(5));
+  EXPECT_EQ(stored().summary.ended, "end_turn");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,6 +84,9 @@ class SimulatedModel final : public Model {
     for (std::size_t i = at; (i = request.find(R"("role":"assistant")", i)) != std::string::npos;
          ++i)
       ++place.step;
+    // Names of calls are made of it, and nobody looks for credentials in those.
+    if (place.last.starts_with("Your work was judged"))
+      place.last = fmt::format("judged {:x}", std::hash<std::string>{}(place.last));
     const auto last_of = [&](std::string_view words) {
       const std::size_t found = request.rfind(words);
       return found == std::string::npos || found < at ? 0 : found;
@@ -90,6 +94,16 @@ class SimulatedModel final : public Model {
     place.lacks_sandbox = last_of("sandbox_id: ") <=
                           std::max(last_of("There is no sandbox"), last_of("interrupted: "));
     return place;
+  }
+
+  // Nobody can tell whether work is good that nobody does; but the same work is always as good.
+  void judge(std::string_view request, Script& script) {
+    if (!fate_.is_calm() && fate_.pick(5) == 0) return script.text("who knows");
+    constexpr std::array<std::string_view, 4> kVerdicts = {"needs_revision", "satisfied",
+                                                           "needs_revision", "failed"};
+    script.text(fmt::format(R"({{\"result\":\"{}\",\"explanation\":\"of {}\"}})",
+                            kVerdicts[std::hash<std::string_view>{}(request) % kVerdicts.size()],
+                            SimulatedBoundary::kSecret));
   }
 
   Script answer_to(const std::string& session, std::string_view request) {
@@ -102,6 +116,10 @@ class SimulatedModel final : public Model {
         script.text(fmt::format("after {:x}", std::hash<std::string_view>{}(request)));
       return script;
     }
+    if (place.last.starts_with("What was to be brought about")) {
+      judge(request, script);
+      return script;
+    }
     const std::size_t steps =
         1 + std::hash<std::string>{}(session + place.last) % static_cast<std::size_t>(steps_max_);
     script.is_in_vain = place.last.starts_with("in vain");
@@ -112,7 +130,8 @@ class SimulatedModel final : public Model {
     } else if (place.lacks_sandbox) {
       take_sandbox(here, chance % 8, script);
     } else {
-      work(here, chance % 24, script);
+      const bool has_helper = request.find(R"("enum":["helper"])") != std::string_view::npos;
+      work(here, chance % (has_helper ? 12 : 24), has_helper, script);
     }
     return script;
   }
@@ -128,14 +147,20 @@ class SimulatedModel final : public Model {
     }
   }
 
-  static void work(const std::string& here, std::size_t chance, Script& script) {
+  static void work(const std::string& here, std::size_t chance, bool has_helper, Script& script) {
     const std::string run = fmt::format(R"({{"command":"{}"}})", here);
     switch (chance) {
       case 0:
         return script.call(here, kAskHuman, R"({"question":"which?"})");
       case 1:
-        script.call(here, kSpawnAgent, fmt::format(R"({{"task":"{}"}})", here));
-        return script.call(here, kSpawnAgent, fmt::format(R"({{"task":"{} again"}})", here));
+        script.call(
+            here, kSpawnAgent,
+            fmt::format(R"({{"task":"{}"{}}})", here, has_helper ? R"(,"agent":"helper")" : ""));
+        return script.call(here, kSpawnAgent,
+                           fmt::format(R"({{"task":"{} again"{}}})", here,
+                                       has_helper ? R"(,"agent":"helper")" : ""));
+      case 8:
+        return script.call(here, "fetch", "{}");  // somebody's own tool; most have none
       case 2:
         return script.call(here, kExecute, R"({"command":7})");
       case 3:

@@ -37,6 +37,15 @@ void note(const std::vector<StoredEvent>& log, std::set<std::string>& met) {
     if (std::holds_alternative<ContextSummarised>(event)) met.emplace("summary");
     if (std::holds_alternative<UserAnswer>(event)) met.emplace("answer of a person");
     if (std::holds_alternative<Resumed>(event)) met.emplace("resumed");
+    if (const auto* changed = std::get_if<ThreadChanged>(&event)) {
+      if (!changed->posted.empty()) met.emplace("posted by a thread");
+      if (changed->status == ThreadStatus::kWaits) met.emplace("thread waits");
+      if (changed->status == ThreadStatus::kEnded) met.emplace("thread ended");
+    }
+    if (const auto* graded = std::get_if<OutcomeGraded>(&event))
+      met.insert("outcome " + std::string(name_of(graded->verdict)));
+    if (std::holds_alternative<UserDecision>(event)) met.emplace("decision");
+    if (std::holds_alternative<UserToolResult>(event)) met.emplace("result from outside");
     if (const auto* answered = std::get_if<ModelAnswered>(&event);
         answered && !answered->redacted.empty())
       met.emplace("redacted");
@@ -68,11 +77,33 @@ TEST_F(Simulation, WhateverFailsEachSessionFinishesAndNothingHappensTwice) {
   if (seeds() < 500) return;
   EXPECT_GT(crashes, 250);
   // A world in which nothing happens proves nothing.
-  for (const char* wanted :
-       {"agent of an agent", "summary", "answer of a person", "resumed", "redacted", "two at once",
-        "end_turn", "interrupted", "budget_reached", "call_limit", "refusal", "retries_exhausted",
-        "model_failed", "tool done", "tool refused", "tool interrupted", "trouble passing",
-        "trouble too_long", "trouble interrupted"})
+  for (const char* wanted : {"agent of an agent",
+                             "summary",
+                             "answer of a person",
+                             "resumed",
+                             "redacted",
+                             "two at once",
+                             "end_turn",
+                             "interrupted",
+                             "budget_reached",
+                             "call_limit",
+                             "refusal",
+                             "retries_exhausted",
+                             "model_failed",
+                             "tool done",
+                             "tool refused",
+                             "tool interrupted",
+                             "trouble passing",
+                             "trouble too_long",
+                             "trouble interrupted",
+                             "posted by a thread",
+                             "thread waits",
+                             "thread ended",
+                             "outcome satisfied",
+                             "outcome needs_revision",
+                             "outcome failed",
+                             "decision",
+                             "result from outside"})
     EXPECT_TRUE(met.contains(wanted)) << wanted << " never happened";
 }
 

@@ -67,7 +67,21 @@ class Simulation {
     AgentSpec agent{.model = "m", .calls_per_turn = 30};
     if (number % 3 == 1) agent.context_tokens = 400;
     if (number % 4 == 3) agent.budget_tokens = 3'000;
+    if (number % 3 == 2) {
+      agent.has_threads = true;
+      agent.members = Members({helper()});
+    }
     return agent;
+  }
+
+  // Works for others, and waits for people.
+  static AgentSpec helper() {
+    return {.name = "helper",
+            .model = "m",
+            .tools = {std::string(kProvision), std::string(kExecute), std::string(kAskHuman)},
+            .asks = {std::string(kExecute)},
+            .custom = {{.name = "fetch", .definition = R"({"name":"fetch"})"}},
+            .calls_per_turn = 30};
   }
 
   Task<> talk(int number) {
@@ -112,9 +126,14 @@ class Simulation {
   Task<> answer(std::string id) {
     const State state = fold(State{}, tables_.sessions.at(id).events);
     for (const Call& call : state.calls) {
-      if (!call.is_open() || call.name != kAskHuman || processes_.empty()) continue;
+      if (!call.is_open() || call.waits_for == WaitsFor::kNobody || processes_.empty()) continue;
+      Event answer = UserAnswer{.call = call.seq, .text = "it"};
+      if (call.waits_for == WaitsFor::kDecision)
+        answer = UserDecision{.call = call.seq, .allowed = fate_.pick(4) > 0};
+      else if (call.name != kAskHuman)
+        answer = UserToolResult{.call = call.seq, .content = "[]"};
       Process& process = anyone();
-      co_await ask(process, add(process.sessions, id, UserAnswer{.call = call.seq, .text = "it"}));
+      co_await ask(process, add(process.sessions, id, std::move(answer)));
     }
   }
 
@@ -153,8 +172,17 @@ class Simulation {
       if (made && tables_.sessions.at(id).events.size() > 1) co_return true;
       if (!made) co_return false;
     }
-    co_return (co_await sessions.add(id, message)).has_value();
+    std::vector<Event> all = {message};
+    if (kind % 2 == 0) {  // with a word from whoever runs the agent, or not at all
+      all.emplace_back(message_of(text, text + std::string(kNoteMark)));
+      std::get<UserMessage>(all.back()).of_system = true;
+    }
+    if (kind % 5 == 1)
+      all.emplace_back(OutcomeDefined{
+          .id = "outcome of " + text, .description = text, .rubric = "r", .iterations_max = 3});
+    co_return (co_await sessions.add_all(id, std::move(all))).has_value();
   }
+  static constexpr std::string_view kNoteMark = ", said with a note";
 
   // Somebody who watches sees each event once, in order, whatever else happens.
   Task<> watch(Sessions& sessions, std::string id) {
@@ -256,6 +284,39 @@ class Simulation {
         return message != nullptr && message->dedupe == text;
       });
       if (times != 1) say_wrong(fmt::format("message {} is there {} times", text, times));
+    }
+    check_said_together(stored.events, say_wrong);
+    check_threads(stored.events, say_wrong);
+  }
+
+  // A note stands directly behind the message that it was said with.
+  static void check_said_together(const std::vector<StoredEvent>& events, auto& say_wrong) {
+    std::set<std::string> outcomes;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (const auto* outcome = std::get_if<OutcomeDefined>(&events[i].event);
+          outcome != nullptr && !outcomes.insert(outcome->id).second)
+        say_wrong(outcome->id + " is there twice");
+      const auto* note = std::get_if<UserMessage>(&events[i].event);
+      if (note == nullptr || !note->of_system) continue;
+      const auto* before = i == 0 ? nullptr : std::get_if<UserMessage>(&events[i - 1].event);
+      if (before == nullptr || before->dedupe + std::string(kNoteMark) != note->dedupe)
+        say_wrong(note->dedupe + " is there without its message");
+    }
+  }
+
+  // Of what an agent does the log tells once, in its order, and that it ended before its call has.
+  static void check_threads(const std::vector<StoredEvent>& events, auto& say_wrong) {
+    std::map<Seq, ThreadChanged> threads;
+    for (const StoredEvent& stored : events) {
+      if (const auto* changed = std::get_if<ThreadChanged>(&stored.event)) {
+        ThreadChanged& known = threads[changed->call];
+        if (changed->seen <= known.seen) say_wrong("a thread goes back");
+        known = *changed;
+      }
+      const auto* ended = std::get_if<ToolEnded>(&stored.event);
+      if (ended != nullptr && ended->outcome == ToolOutcome::kDone &&
+          threads.contains(ended->call) && threads[ended->call].status != ThreadStatus::kEnded)
+        say_wrong("a call ends before its thread has");
     }
   }
 

@@ -94,8 +94,8 @@ Statement insert_chore(const Chore& chore, std::int64_t now_ms) {
 
 Result<Status> status_at(const store::Row& row, std::size_t column) {
   const std::string name = TRY(store::text_of(row, column));
-  for (const Status status :
-       {Status::kIdle, Status::kRunning, Status::kWaitsForPerson, Status::kRescheduled})
+  for (const Status status : {Status::kIdle, Status::kRunning, Status::kWaitsForPerson,
+                              Status::kRescheduled, Status::kWaitsInThread})
     if (name == name_of(status)) return status;
   return make_error(ErrorCode::kIo, "read session", fmt::format("unknown status \"{}\"", name));
 }
@@ -260,6 +260,13 @@ Task<Result<std::vector<Summary>>> StoreLog::list(ListQuery query) {
                          "WHERE id = $2)) {1} ORDER BY created DESC, id DESC LIMIT $3",
                          kSummaryColumns, query.with_archived ? "" : "AND archived IS NULL"),
       .values = {query.project, query.before, query.limit}};
+  if (!query.parent.empty()) {
+    // In the words of the index.
+    constexpr std::string_view kWhere = "WHERE project_id = $1 ";
+    statement.sql.insert(statement.sql.find(kWhere) + kWhere.size(),
+                         "AND parent_id <> '' AND parent_id = $4 ");
+    statement.values.emplace_back(query.parent);
+  }
   CO_TRY(const auto rows, co_await store_.read(std::move(statement)));
   std::vector<Summary> found;
   for (const store::Row& row : rows) {

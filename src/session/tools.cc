@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include "pons/base/json_place.h"
 #include "pons/session/machine_tools.h"
+#include "pons/session/tool_text.h"
 
 namespace pons::session {
 
@@ -50,6 +54,42 @@ Result<std::string> needed_text_at(const JsonPlace& place, const char* key) {
   return text;
 }
 
+// What an agent is told that gives tasks to certain others.
+std::string write_spawn(const AgentSpec& agent) {
+  constexpr std::size_t kDescriptionBytes = 1'000;
+  std::string description =
+      "Gives a task to another agent with a conversation of its own, on the same machine as yours, "
+      "waits for it, and returns its answer. It knows nothing but what you tell it. Several calls "
+      "in one answer run side by side.";
+  Json properties = {{"task", {{"type", "string"}, {"description", "Everything it has to know."}}}};
+  Json needed = Json::array({"task"});
+  Json names = Json::array();
+  for (const AgentSpec& member : agent.members.all()) {
+    names.push_back(member.name);
+    description += fmt::format("\n- {}", member.name);
+    if (!member.description.empty())
+      description += ": " + shorten(member.description, kDescriptionBytes);
+  }
+  if (!names.empty()) properties["agent"] = {{"type", "string"}, {"enum", std::move(names)}};
+  if (agent.makes_members)
+    properties["system"] = {{"type", "string"},
+                            {"description", "Who it is to be, when it is none of those."}};
+  else
+    needed.push_back("agent");
+  properties["budget_percent"] = {
+      {"type", "integer"},
+      {"minimum", 1},
+      {"maximum", 100},
+      {"description", "Of your own budget that is left; 25 unless given."}};
+  return dump_json({{"name", kSpawnAgent},
+                    {"description", std::move(description)},
+                    {"input_schema",
+                     {{"type", "object"},
+                      {"properties", std::move(properties)},
+                      {"required", std::move(needed)},
+                      {"additionalProperties", false}}}});
+}
+
 }  // namespace
 
 bool is_allowed(const AgentSpec& agent, std::string_view tool) {
@@ -72,8 +112,11 @@ std::string write_tools(const AgentSpec& agent) {
     if (list.size() > 1) list += ',';
     list += definition;
   };
-  for (const Tool& tool : kTools)
-    if (is_allowed(agent, tool.name)) add(tool.definition);
+  for (const Tool& tool : kTools) {
+    if (!is_allowed(agent, tool.name)) continue;
+    const bool names_members = tool.name == kSpawnAgent && agent.has_threads;
+    add(names_members ? write_spawn(agent) : std::string(tool.definition));
+  }
   for (const MachineTool& tool : machine_tools())
     if (is_allowed(agent, tool.name)) add(tool.definition);
   for (const CustomTool& tool : agent.custom) add(tool.definition);
@@ -126,13 +169,30 @@ Result<std::string> read_question(std::string_view input) {
 Result<SpawnArguments> read_spawn(std::string_view input) {
   const Json json = TRY(parse_input(input));
   const JsonPlace place{.value = json, .pointer = {}};
-  TRY_VOID(place.expect_object({"task", "system", "budget_percent"}));
+  TRY_VOID(place.expect_object({"task", "agent", "system", "budget_percent"}));
   SpawnArguments arguments;
   arguments.task = TRY(needed_text_at(place, "task"));
+  arguments.agent = TRY(text_at(place, "agent"));
   arguments.system = TRY(text_at(place, "system"));
   if (place.has("budget_percent"))
     arguments.budget_percent =
         static_cast<std::int64_t>(TRY(place.at("budget_percent").number(1, 100)));
+  return arguments;
+}
+
+Result<SpawnArguments> read_task(const AgentSpec& agent, std::string_view input) {
+  SpawnArguments arguments = TRY(read_spawn(input));
+  const auto refuse = [](std::string why) {
+    return make_error(ErrorCode::kInvalid, "read arguments", std::move(why));
+  };
+  if (arguments.agent.empty()) {
+    if (!agent.makes_members) return refuse("\"agent\" is missing: name the one that is to do it");
+    if (arguments.system.empty()) return refuse("say who it is to be: \"agent\" or \"system\"");
+    return arguments;
+  }
+  if (agent.members.find(arguments.agent) == nullptr)
+    return refuse(fmt::format("there is no agent \"{}\"", arguments.agent));
+  if (!arguments.system.empty()) return refuse("\"system\" is for an agent that has no name");
   return arguments;
 }
 

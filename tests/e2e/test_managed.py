@@ -21,6 +21,18 @@ def bash(command, **more):
     return tool("bash", command=command, **more)
 
 
+def task(agent, words):
+    return tool("spawn_agent", agent=agent, task=words)
+
+
+def judge(seen, result, why):
+    return {"when": {"user": seen, "system": "You judge work"},
+            "text": json.dumps({"result": result, "explanation": why})}
+
+
+# More than a dollar of the model that the answers are said to come from.
+SPENT = {"input": 1_000, "output": 100_000}
+
 ANSWERS = [
     *play("use the machine",
           text("I will look.", **calls(bash("mkdir -p /tmp/work && cd /tmp/work && pwd"))),
@@ -37,6 +49,29 @@ ANSWERS = [
     *play("slowly", text("one two three four five six seven eight nine ten", chunk_bytes=6, chunk_ms=30)),
     *play("for ever", calls(bash("sleep 1000")), text("never said")),
     *play("ook around", calls(bash("ls /")), text("Seen.")),
+    *play("what do you know", {"when": {"user": "the door is open"}, "text": "I was told."}),
+    *play("spend it", calls(bash("true"), usage=SPENT), text("All spent.")),
+    # Agents of agents.
+    *play("delegate the listing", calls(bash("echo shared > /tmp/of-both")),
+          calls(task("helper", "list the listing please")), text("The helper did it.")),
+    *play("list the listing", calls(bash("cat /tmp/of-both")), text("The helper has seen it.")),
+    *play("delegate with care", calls(task("helper", "act carefully")), text("It was done with care.")),
+    *play("act carefully", calls(bash("echo careful")), calls(tool("get_weather", city="Paris")),
+          text("Done with care, sunny.")),
+    *play("delegate endlessly", calls(task("helper", "work endlessly")), text("It was stopped.")),
+    *play("work endlessly", calls(bash("sleep 1000")), text("never said")),
+    *play("ask around", calls(task("advisor", "give advice"), tool("spawn_agent", task="give advice", system="a sage")),
+          text("Asked.")),
+    *play("give advice", text("Think twice.")),
+    # Work that is judged; the judge reads the record of all of it.
+    judge("A blue door", "satisfied", "it is blue"),
+    judge("A red door", "needs_revision", "it is red"),
+    {"when": {"user": "not be judged again"}, "text": "It stays grey."},
+    {"when": {"user": "it is red", "turn": 1}, "text": "A blue door."},
+    judge("A grey door", "needs_revision", "it is grey"),
+    {"when": {"user": "it is grey"}, "text": "A grey door, again."},
+    *play("paint a door", text("A red door.")),
+    *play("never good", text("A grey door.")),
     *play("hello", text("Hello.")),
 ]
 
@@ -70,6 +105,15 @@ class Managed(PonsTestCase):
 
     def test_agents(self):
         self.run_suite("agents")
+
+    def test_events(self):
+        self.run_suite("events")
+
+    def test_threads(self):
+        self.run_suite("threads")
+
+    def test_outcomes(self):
+        self.run_suite("outcomes")
 
     def test_memory(self):
         self.run_suite("memory")

@@ -28,6 +28,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CHECK(again && *again == *agent);
     if (environment) (void)spec_of(*agent, *environment);
   }
-  (void)read_input({.value = *json, .pointer = {}}, "sesn_1", Inputs::kAny);
+  (void)read_input({.value = *json, .pointer = {}}, {.session = "sesn_1", .threads = {"ses_2"}},
+                   Inputs::kAny);
+  (void)read_inputs({.value = *json, .pointer = {}}, "events", {.session = "sesn_1"},
+                    Inputs::kInitial);
   return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "pons/base/check.h"
 #include "pons/base/text.h"
+#include "pons/session/outcome.h"
 #include "pons/session/tool_text.h"
 #include "pons/session/tools.h"
 
@@ -29,6 +30,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CHECK(!read->task.empty() && read->budget_percent >= 0 && read->budget_percent <= 100);
   else
     CHECK(!read.error().message.empty());
+  static const AgentSpec kLead{
+      .has_threads = true, .makes_members = true, .members = Members({{.name = "a"}})};
+  if (const auto read = read_task(kLead, input))
+    CHECK(read->agent.empty() != read->system.empty());
+  else
+    CHECK(!read.error().message.empty());
+  if (const auto grade = read_grade(input)) CHECK(is_valid_utf8(grade->explanation));
   (void)read_question(input);
   CHECK(!takes_last_sandbox(kExecute, input) || read_execute(input));
 

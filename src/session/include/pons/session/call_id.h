@@ -12,4 +12,7 @@ namespace pons::session {
 // durability test notices.
 std::string call_id_of(std::string_view session, Seq call);
 
+// The session of the agent that does that call.
+std::string child_session_of(std::string_view session, Seq call);
+
 }  // namespace pons::session

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -42,6 +43,9 @@ using Command = std::variant<AskModel, BeginCall, DropCall, DropQuestion, Refuse
 // Pure and total. All commands of one answer hold together, in this order. Empty: the session waits
 // for the model, for tools, for a person or for its timer.
 std::vector<Command> decide(const State& state);
+
+// Why a call of the last answer that is not begun will not be run; nothing: it will.
+std::optional<std::string> refusal_of(const State& state, const Call& call);
 
 // The events that a command is written down as, all with the number behind the state's head and up.
 std::vector<Event> events_of(const State& state, const Command& command);

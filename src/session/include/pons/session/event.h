@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -26,6 +27,22 @@ struct CustomTool {
   bool operator==(const CustomTool&) const = default;
 };
 
+struct AgentSpec;
+
+// Agents that another may give tasks to, by their names. Copies share them: a state is copied
+// often.
+class Members {
+ public:
+  Members() = default;
+  explicit Members(std::vector<AgentSpec> agents);
+  const std::vector<AgentSpec>& all() const;
+  const AgentSpec* find(std::string_view name) const;
+  bool operator==(const Members& other) const;
+
+ private:
+  std::shared_ptr<const std::vector<AgentSpec>> agents_;  // null: none
+};
+
 // What a session works with, until it is told otherwise.
 struct AgentSpec {
   std::string name = "default";
@@ -45,6 +62,13 @@ struct AgentSpec {
   std::int64_t budget_tokens = 0;
   bool checkpoints = false;  // one after each command, so that a fork finds the files of then
   std::int64_t depth = 0;    // 0: a person's; 1: an agent's of that; …
+  // Agents that it gives tasks to are threads of its session: whoever follows it sees them, answers
+  // them, and they work on its machine. Otherwise they are like itself, and wait for nobody.
+  bool has_threads = false;
+  bool makes_members = false;  // it may describe an agent that is no member
+  Members members = {};
+  std::string description = {};  // for whoever may give it tasks
+  std::string machine_of = {};   // the session whose machine it uses; empty: its own
   bool operator==(const AgentSpec&) const = default;
 };
 
@@ -104,6 +128,15 @@ struct AgentChanged {
   bool operator==(const AgentChanged&) const = default;
 };
 
+// What the session is to bring about, and how it is found out whether it has.
+struct OutcomeDefined {
+  std::string id;
+  std::string description;
+  std::string rubric;
+  std::int64_t iterations_max = 1;
+  bool operator==(const OutcomeDefined&) const = default;
+};
+
 struct Interrupted {
   bool operator==(const Interrupted&) const = default;
 };
@@ -128,7 +161,8 @@ struct Forked {
 
 // ---- what the session decides, written before it is done
 
-enum class Purpose : std::uint8_t { kReply, kSummary };
+// kGrade: somebody who has not done the work judges it by the outcome's rubric.
+enum class Purpose : std::uint8_t { kReply, kSummary, kGrade };
 
 struct ModelAsked {
   Purpose purpose = Purpose::kReply;
@@ -204,6 +238,20 @@ struct ContextSummarised {
   bool operator==(const ContextSummarised&) const = default;
 };
 
+enum class Verdict : std::uint8_t { kSatisfied, kNeedsRevision, kFailed };
+std::string_view name_of(Verdict verdict);
+
+struct OutcomeGraded {
+  Seq asked = 0;
+  Verdict verdict = Verdict::kFailed;
+  std::string explanation;
+  std::string shown;  // the same for others when they may see less; empty: the same
+  std::vector<std::string> redacted;
+  Usage usage;
+  std::int64_t took_ms = 0;
+  bool operator==(const OutcomeGraded&) const = default;
+};
+
 enum class Trouble : std::uint8_t { kPassing, kLasting, kBudget, kTooLong, kInterrupted };
 std::string_view name_of(Trouble trouble);
 
@@ -248,10 +296,24 @@ struct ToolEnded {
   bool operator==(const ToolEnded&) const = default;
 };
 
-using Event = std::variant<Created, UserMessage, UserAnswer, Interrupted, TimerFired, Resumed,
-                           ModelAsked, ToolCalled, Said, SandboxReleased, TurnEnded, ModelAnswered,
-                           ContextSummarised, ModelFailed, SandboxBound, ToolEnded, Forked,
-                           UserDecision, UserToolResult, AgentChanged>;
+// How far the agent is that does a call, as far as others have to know.
+enum class ThreadStatus : std::uint8_t { kRunning, kWaits, kRescheduled, kEnded };
+
+struct ThreadChanged {
+  Seq call = 0;
+  Seq seen = 0;  // the last event of the agent's log that this tells of
+  ThreadStatus status = ThreadStatus::kRunning;
+  EndReason ended = EndReason::kEndTurn;  // of its turn, where the status says so
+  std::vector<Seq> waits;                 // its calls that wait for somebody outside
+  std::string posted;                     // JSON: a list of its events that others answer, or did
+  bool operator==(const ThreadChanged&) const = default;
+};
+
+using Event =
+    std::variant<Created, UserMessage, UserAnswer, Interrupted, TimerFired, Resumed, ModelAsked,
+                 ToolCalled, Said, SandboxReleased, TurnEnded, ModelAnswered, ContextSummarised,
+                 ModelFailed, SandboxBound, ToolEnded, Forked, UserDecision, UserToolResult,
+                 AgentChanged, ThreadChanged, OutcomeDefined, OutcomeGraded>;
 
 // "user.message", "tool.ended" …
 std::string_view type_of(const Event& event);

@@ -64,6 +64,7 @@ struct ListQuery {
   std::string before;  // id of the last one that was seen; empty: from the newest on
   std::int64_t limit = 100;
   bool with_archived = false;
+  std::string parent = {};  // only agents that work for this session; empty: any session
 };
 
 // Where sessions are stored. kConflict of append(): somebody else has the session now, or has

@@ -32,6 +32,9 @@ struct MachineCommand {
 // An error is a sentence for the model.
 Result<MachineCommand> read_machine_call(std::string_view name, std::string_view input);
 
+// The command uses a shell of that name, with a place and variables of its own. `name`: an id.
+void use_own_shell(MachineCommand& command, std::string_view name);
+
 // What the model reads of it: for `bash` all, for the others what they found or why not.
 ToolText describe_machine(std::string_view name, ExecuteReport report);
 

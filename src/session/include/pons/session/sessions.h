@@ -51,6 +51,10 @@ class Sessions final : private Audience {
   Task<Result<Summary>> create(NewSession wish);
   // Stored when answered. kInvalid says what is wrong with it.
   Task<Result<Seq>> add(std::string session, Event input);
+  // All of them or, when one is refused, none: in one commit, with what is decided because of them.
+  Task<Result<std::vector<Seq>>> add_all(std::string session, std::vector<Event> inputs);
+  // Whether they would be taken now.
+  Task<Result<void>> check_all(std::string session, std::vector<Event> inputs);
   // A new session that begins with the other's log up to `at`; 0: all of it.
   Task<Result<Summary>> fork(std::string session, Seq at, std::string project);
   Task<Result<void>> archive(std::string session);

@@ -41,6 +41,7 @@ struct Call {
   std::string result;
   std::string result_blocks;  // JSON: what stands for the result when it is more than text
   WaitsFor waits_for = WaitsFor::kNobody;
+  ThreadChanged thread = {};  // how far the agent is that does it
   bool is_open() const { return seq != 0 && !ended; }
   bool operator==(const Call&) const = default;
 };
@@ -58,6 +59,13 @@ struct Asked {
   Seq seq = 0;
   Purpose purpose = Purpose::kReply;
   bool operator==(const Asked&) const = default;
+};
+
+// What the session works toward, turn after turn of the model, until somebody says it is there.
+struct Outcome {
+  OutcomeDefined wish;
+  std::int64_t iteration = 0;  // the first is 0
+  bool operator==(const Outcome&) const = default;
 };
 
 // A sandbox's older checkpoints are given up: each of them is a layer under its files.
@@ -94,6 +102,8 @@ struct State {
   std::map<std::string, Sandbox> sandboxes;  // by the id that the conversation knows
   std::string last_sandbox;                  // bound last; may be gone
 
+  std::optional<Outcome> outcome;
+
   Usage usage;
   std::int64_t context_used = 0;   // tokens that the conversation had when it was last sent
   bool too_long = false;           // the model said so
@@ -102,13 +112,22 @@ struct State {
 
   const Call* find_call(Seq seq) const;
   bool has_sandbox(std::string_view id) const;
+  bool is_budget_spent() const;
   bool operator==(const State&) const = default;
 };
 
 // For lists and for people.
-enum class Status : std::uint8_t { kIdle, kRunning, kWaitsForPerson, kRescheduled };
+enum class Status : std::uint8_t {
+  kIdle,
+  kRunning,
+  kWaitsForPerson,
+  kRescheduled,
+  kWaitsInThread,  // for people, who answer an agent of its own: it has to hear of that
+};
 std::string_view name_of(Status status);
 Status status_of(const State& state);
+// The same between the events of one commit, where some calls of an answer are not begun yet.
+Status shown_status_of(const State& state);
 // It waits for nobody but people: no process has to have it.
 constexpr bool is_at_rest(Status status) {
   return status == Status::kIdle || status == Status::kWaitsForPerson;

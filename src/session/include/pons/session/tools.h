@@ -20,8 +20,13 @@ inline constexpr std::string_view kSpawnAgent = "spawn_agent";
 // In AgentSpec::tools, alone: the agent has none of these.
 inline constexpr std::string_view kNoTool = "none";
 
+// What an agent is called that another has described.
+inline constexpr std::string_view kInlineAgent = "inline";
+
 // Agents of agents of agents make no more of them.
 inline constexpr std::int64_t kDepthMax = 2;
+// Agents that work for another at the same time, as threads of its session.
+inline constexpr std::size_t kThreadsMax = 25;
 
 bool is_allowed(const AgentSpec& agent, std::string_view tool);
 // Whoever follows the session does it.
@@ -43,6 +48,7 @@ struct ExecuteArguments {
 };
 struct SpawnArguments {
   std::string task;
+  std::string agent;  // a member; empty: one like the agent itself
   std::string system;
   std::int64_t budget_percent = 0;  // of what the parent has left; 0: the default
 };
@@ -52,6 +58,8 @@ Result<ProvisionArguments> read_provision(std::string_view input);
 Result<ExecuteArguments> read_execute(std::string_view input);
 Result<std::string> read_question(std::string_view input);
 Result<SpawnArguments> read_spawn(std::string_view input);
+// The same of an agent that has threads: only to those that it may give tasks to.
+Result<SpawnArguments> read_task(const AgentSpec& agent, std::string_view input);
 
 // True when the call takes whatever sandbox is provisioned before it.
 bool takes_last_sandbox(std::string_view tool, std::string_view input);

@@ -138,6 +138,9 @@ class Boundary {
 
 // ---- other agents
 
+// Hears the log of an agent while it comes about, from its first event on.
+using Watching = std::function<void(const std::vector<StoredEvent>& events)>;
+
 struct ChildOrder {
   std::string session;  // its id: asked for twice, it is made once
   std::string project;
@@ -145,6 +148,7 @@ struct ChildOrder {
   Seq parent_call = 0;
   AgentSpec agent;
   std::string task;
+  Watching on_events = {};  // may be empty
 };
 struct ChildReport {
   std::string text;
