@@ -11,13 +11,11 @@
 
 #include "pons/base/json.h"
 #include "pons/brain/brain.h"
+#include "pons/brain/copied_store.h"
 #include "pons/database/address.h"
-#include "pons/database/greeting.h"
+#include "pons/database/direct.h"
 #include "pons/linux/loop.h"
 #include "pons/linux/run_task.h"
-#include "pons/memory/words.h"
-#include "pons/names/resolver.h"
-#include "pons/roles/profile.h"
 #include "pons/store/copy_store.h"
 #include "pons/store/postgres_store.h"
 #include "pons/store/sqlite_store.h"
@@ -71,28 +69,29 @@ Result<Entry> entry_of(const Common& common, const Words& words) {
       .authority_file = words.authority_file.empty() ? store.authority_file : words.authority_file};
 }
 
-// The file belongs to the brain, and so does everything that SQLite puts beside it.
-Result<void> become(uid_t owner) {
-  if (geteuid() != 0 || owner == 0) return {};
-  if (setegid(owner) != 0 || seteuid(owner) != 0) return os_error("become the brain's user");
-  return {};
+// The file belongs to the brain, and so does everything that SQLite puts beside it: opened by root,
+// it could not be opened by the brain afterwards.
+Result<std::unique_ptr<store::SqliteStore>> open_as_owner(linux::Loop& loop,
+                                                          const std::string& file) {
+  struct stat folder{};
+  if (stat(std::filesystem::path(file).parent_path().c_str(), &folder) != 0)
+    return os_error("migrate", file);
+  const bool changes_user = geteuid() == 0 && folder.st_uid != 0;
+  if (changes_user && (setegid(folder.st_gid) != 0 || seteuid(folder.st_uid) != 0))
+    return os_error("become the brain's user");
+  auto opened = store::SqliteStore::open(loop, {.path = file, .shown = file, .limits = kLimits});
+  if (changes_user && (seteuid(0) != 0 || setegid(0) != 0)) return os_error("become root again");
+  return opened;
 }
 
-Task<Result<std::vector<store::CopiedTable>>> copy(linux::Loop& loop, names::Resolver& resolver,
-                                                   const Entry& entry, store::SqliteStore& file,
-                                                   bool is_back) {
-  store::PostgresOptions options{.open =
-                                     [&](TimePoint deadline) {
-                                       return database::greet(
-                                           loop, resolver,
-                                           {.address = entry.address,
-                                            .password = entry.password,
-                                            .authority_file = entry.authority_file},
-                                           deadline);
-                                     },
-                                 .shown = entry.address.shown,
-                                 .limits = kLimits,
-                                 .is_alone = true};
+Task<Result<std::vector<store::CopiedTable>>> copy(linux::Loop& loop,
+                                                   database::DirectDatabase& direct,
+                                                   store::SqliteStore& file, bool is_back) {
+  store::PostgresOptions options{
+      .open = [&direct](TimePoint deadline) { return direct.open(deadline); },
+      .shown = direct.shown(),
+      .limits = kLimits,
+      .is_alone = true};
   CO_TRY(const auto database, co_await store::PostgresStore::open(loop, std::move(options)));
   ProgressBar bar("migrate");
   store::CopyOptions copying{.on_progress =
@@ -101,7 +100,7 @@ Task<Result<std::vector<store::CopiedTable>>> copy(linux::Loop& loop, names::Res
                                              .done = static_cast<std::uint64_t>(progress.done),
                                              .total = static_cast<std::uint64_t>(progress.total)});
                                  },
-                             .finish = [](store::Store& to) { return memory::make_words(to); }};
+                             .finish = brain::finish_copied_store};
   if (is_back) co_return co_await store::copy_store(*database, file, std::move(copying));
   co_return co_await store::copy_store(file, *database, std::move(copying));
 }
@@ -138,21 +137,18 @@ Result<int> migrate(const std::string& state_dir, const Common& common, const Wo
   if (words.to.empty() == words.from.empty())
     return make_error(ErrorCode::kInvalid, "migrate", "say either --to or --from, with a URL");
   const bool is_back = words.to.empty();
-  const Entry entry = TRY(entry_of(common, words));
+  Entry entry = TRY(entry_of(common, words));
   const auto lock = TRY(supervisor::hold_state_dir(state_dir));
   const std::string file = brain::store_path(state_dir);
   const bool is_there = access(file.c_str(), F_OK) == 0;
   if (!is_back && !is_there)
     return make_error(ErrorCode::kNotFound, "migrate",
                       fmt::format("there is no {}: nothing is to be copied", file));
-  struct stat folder{};
-  if (stat(std::filesystem::path(file).parent_path().c_str(), &folder) != 0)
-    return os_error("migrate", file);
-  TRY_VOID(become(folder.st_uid));
   const auto loop = TRY(linux::Loop::create());
-  names::Resolver resolver(*loop, names::read_resolver_settings());
-  const auto store = TRY(store::SqliteStore::open(*loop, {.path = file, .limits = kLimits}));
-  const auto copied = TRY(linux::run_to_end(*loop, copy(*loop, resolver, entry, *store, is_back)));
+  database::DirectDatabase direct(*loop, std::move(entry.address), std::move(entry.password),
+                                  std::move(entry.authority_file));
+  const auto store = TRY(open_as_owner(*loop, file));
+  const auto copied = TRY(linux::run_to_end(*loop, copy(*loop, direct, *store, is_back)));
   report(common, words, file, copied);
   return 0;
 }
