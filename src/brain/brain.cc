@@ -13,8 +13,10 @@
 #include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/brain/warden_hands.h"
+#include "pons/files/file_store.h"
 #include "pons/linux/run_task.h"
 #include "pons/managed/deployment_api.h"
+#include "pons/managed/file_routes.h"
 #include "pons/managed/managed.h"
 #include "pons/managed/memory_routes.h"
 #include "pons/mcp/server.h"
@@ -33,6 +35,7 @@
 #include "sandbox_bills.h"
 #include "sandbox_toolbox.h"
 #include "session_metrics.h"
+#include "token_door.h"
 #include "trace_sender.h"
 
 namespace pons::brain {
@@ -47,7 +50,8 @@ using roles::Role;
 // A message may carry images.
 constexpr store::StoreLimits kStoreLimits{.value_bytes = 16ULL << 20,
                                           .transaction_bytes = 64ULL << 20};
-constexpr std::uint64_t kSessionBodyBytesMax = 6 << 20;
+// A file, and the form around it. Whoever reads another body whole says how long it may be.
+constexpr std::uint64_t kBodyBytesMax = (files::FileLimits{}.bytes) + (64 << 10);
 
 // 0: what the operator has set. One that nobody uses for so long was forgotten by somebody.
 constexpr sandbox::Limits kSandboxLimits{
@@ -122,6 +126,14 @@ Task<> sweep_memory(memory::MemoryStores& memories) {
     LOG_WARN("deleted memory stores are not removed yet", {"error", swept.error()});
 }
 
+Task<> sweep_files(linux::Loop& loop, files::FileStore& files) {
+  for (;;) {
+    if (const auto swept = co_await files.sweep(); !swept)
+      LOG_WARN("files that are over are not removed yet", {"error", swept.error()});
+    co_await loop.sleep_for(std::chrono::minutes(1));
+  }
+}
+
 Result<int> run(roles::RoleStart start) {
   const std::string shown = store_path(start.confinement.state_dir);
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
@@ -150,7 +162,8 @@ Result<int> run(roles::RoleStart start) {
               .boundary = boundary,
               .agents = TRY(agents_of(runtime->start().values))};
   runtime->add_routes(session_routes(minds));
-  managed::ManagedApi api(measured, clock, sessions);
+  KeyFeedDoor door(loop, feed);
+  managed::ManagedApi api(loop, measured, clock, sessions, door);
   runtime->add_routes(api.routes());
   SandboxToolbox toolbox(loop, hands, boundary, sandboxes, minds.agents.at("default"));
   mcp::Server mcp_server(loop, toolbox);
@@ -159,9 +172,11 @@ Result<int> run(roles::RoleStart start) {
     return credentials_in(boundary, std::move(text));
   });
   runtime->add_routes(managed::memory_routes(memories));
+  files::FileStore files(measured, clock);
+  runtime->add_routes(managed::file_routes(files));
   managed::DeploymentApi deployments(loop, measured, clock, sessions, "brain");
   runtime->add_routes(deployments.routes());
-  runtime->set_body_bytes_max(kSessionBodyBytesMax);
+  runtime->set_body_bytes_max(kBodyBytesMax);
   SessionMetrics metrics;
   TraceSender traces(loop, sessions, runtime->client_to(Role::kGateway));
   const bool traced = runtime->start().values.contains("traces");
@@ -184,7 +199,9 @@ Result<int> run(roles::RoleStart start) {
   work.spawn(toolbox.end_orphans());
   work.spawn(mcp_server.keep_tidy());
   work.spawn(sweep_memory(memories));
+  work.spawn(sweep_files(loop, files));
   work.spawn(deployments.keep_going());
+  work.spawn(api.keep_going());
   return runtime->run();
 }
 

@@ -13,6 +13,7 @@
 #include "pons/managed/memory_routes.h"
 #include "pons/managed/reference.h"
 #include "pons/session/store_log.h"
+#include "token_door.h"
 
 namespace pons::brain {
 namespace {
@@ -231,7 +232,9 @@ TEST_F(SessionRoutesTest, ALogOfTodayReplays) {
 }
 
 TEST_F(SessionRoutesTest, EveryRouteOfTheManagedApiIsInItsReferenceAndNoOther) {
-  managed::ManagedApi api(*store_, clock_, sessions_);
+  KeyFeed feed(*loop_, {});
+  KeyFeedDoor door(*loop_, feed);
+  managed::ManagedApi api(*loop_, *store_, clock_, sessions_, door);
   std::set<std::string> served;
   memory::MemoryStores memories(*store_, clock_, nullptr);
   auto routes = api.routes();

@@ -8,10 +8,10 @@
 #include "entry.h"
 #include "failure.h"
 #include "files.h"
-#include "form_parts.h"
 #include "gunzip.h"
 #include "pons/base/json.h"
 #include "pons/base/text.h"
+#include "pons/http/form_parts.h"
 #include "pons/sandbox/body_bytes.h"
 #include "query.h"
 
@@ -33,6 +33,16 @@ Result<std::unique_ptr<ByteSource>> body_of(http::Exchange& exchange) {
   if (equal_ignoring_case(coding, "identity")) return std::unique_ptr<ByteSource>(std::move(body));
   return make_error(ErrorCode::kInvalid, "read body", "Content-Encoding must be gzip or identity");
 }
+
+// The data of the part that a form is at; used up before its next part.
+class PartBytes final : public ByteSource {
+ public:
+  explicit PartBytes(http::FormParts& parts) : parts_(parts) {}
+  Task<Result<std::string>> next() override { return parts_.next_data(); }
+
+ private:
+  http::FormParts& parts_;
+};
 
 struct Place {
   std::string path;
@@ -96,7 +106,7 @@ Task<Result<Json>> write_one(Call& call, std::string asked, std::unique_ptr<Byte
 
 Task<Result<Json>> write_form(Call& call, ByteSource& body, std::string_view boundary,
                               std::optional<std::string> path) {
-  FormParts parts(body, boundary);
+  http::FormParts parts([&body] { return body.next(); }, boundary);
   Json written = Json::array();
   for (;;) {
     CO_TRY(const auto head, co_await parts.next_part());
@@ -107,7 +117,7 @@ Task<Result<Json>> write_form(Call& call, ByteSource& body, std::string_view bou
       co_return make_error(ErrorCode::kInvalid, "write file", "a file in the form has no name");
     if (path && !written.empty())
       co_return make_error(ErrorCode::kInvalid, "write file", "one path, and several files");
-    CO_TRY(auto entry, co_await write_one(call, name, parts.open_data()));
+    CO_TRY(auto entry, co_await write_one(call, name, std::make_unique<PartBytes>(parts)));
     written.push_back(std::move(entry));
   }
   if (written.empty())
@@ -121,7 +131,7 @@ Task<Result<Json>> upload(Call& call) {
   if (path && path->empty()) path.reset();
   CO_TRY(auto body, body_of(call.exchange));
   const auto type = head.find("Content-Type").value_or("");
-  if (const auto boundary = multipart_boundary(type))
+  if (const auto boundary = http::multipart_boundary(type))
     co_return co_await write_form(call, *body, *boundary, std::move(path));
   if (!equal_ignoring_case(trim(type.substr(0, type.find(';'))), "application/octet-stream"))
     co_return make_error(

@@ -51,6 +51,8 @@ ANSWERS = [
     *play("ook around", calls(bash("ls /")), text("Seen.")),
     *play("what do you know", {"when": {"user": "the door is open"}, "text": "I was told."}),
     *play("spend it", calls(bash("true"), usage=SPENT), text("All spent.")),
+    *play("write a note", calls(tool("write", file_path="note.txt", content="from the worker\n")),
+          calls(bash("cat note.txt")), text("The note is written.")),
     # Agents of agents.
     *play("delegate the listing", calls(bash("echo shared > /tmp/of-both")),
           calls(task("helper", "list the listing please")), text("The helper did it.")),
@@ -109,6 +111,9 @@ class Managed(PonsTestCase):
     def test_events(self):
         self.run_suite("events")
 
+    def test_work(self):
+        self.run_suite("work")
+
     def test_threads(self):
         self.run_suite("threads")
 
@@ -117,6 +122,9 @@ class Managed(PonsTestCase):
 
     def test_memory(self):
         self.run_suite("memory")
+
+    def test_files(self):
+        self.run_suite("files")
 
     def test_deployments(self):
         self.run_suite("deployments")

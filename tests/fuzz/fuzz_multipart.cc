@@ -7,12 +7,12 @@
 #include <string>
 #include <string_view>
 
-#include "multipart.h"
+#include "pons/http/multipart.h"
 #include "pons/base/check.h"
 
 namespace {
 
-using pons::e2b::MultipartParser;
+using pons::http::MultipartParser;
 using State = MultipartParser::Step::State;
 
 constexpr std::size_t kKeptBytesMax =
@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::size_t piece : {1, 7}) CHECK(read(boundary, body, piece) == whole);
 
   const std::string type = "multipart/form-data; boundary=\"" + std::string(boundary) + "\"";
-  if (pons::e2b::multipart_boundary(type) != boundary) return 0;
+  if (pons::http::multipart_boundary(type) != boundary) return 0;
   const std::string delimiter = "\r\n--" + std::string(boundary);
   if (("\r\n" + std::string(body)).find(delimiter) != std::string::npos) return 0;
   const std::string form =

@@ -1,12 +1,12 @@
-#include "multipart.h"
+#include "pons/http/multipart.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "pons/base/text.h"
-#include "query.h"
+#include "pons/http/query.h"
 
-namespace pons::e2b {
+namespace pons::http {
 
 namespace {
 
@@ -60,7 +60,7 @@ std::optional<std::string> extended_value(std::string_view text) {
   const std::size_t quote = text.find('\'', kPrefix.size());
   if (quote == std::string_view::npos || text.find('+') != std::string_view::npos)
     return std::nullopt;
-  return form_decode(text.substr(quote + 1));
+  return percent_decode(text.substr(quote + 1));
 }
 
 }  // namespace
@@ -159,8 +159,10 @@ Step MultipartParser::take_head(std::string_view buffer) {
 bool MultipartParser::read_line(std::string_view line) {
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return false;
-  if (!equal_ignoring_case(trim(line.substr(0, colon)), "Content-Disposition")) return true;
+  const std::string_view field = trim(line.substr(0, colon));
   std::string_view rest = line.substr(colon + 1);
+  if (equal_ignoring_case(field, "Content-Type")) head_.content_type = trim(rest);
+  if (!equal_ignoring_case(field, "Content-Disposition")) return true;
   const std::size_t end = std::min(rest.find(';'), rest.size());
   if (!equal_ignoring_case(trim(rest.substr(0, end)), "form-data")) return false;
   rest.remove_prefix(end);
@@ -194,4 +196,4 @@ Step MultipartParser::take_data(std::string_view buffer) {
   return {.state = Step::State::kData, .consumed = size, .data = buffer.substr(0, size)};
 }
 
-}  // namespace pons::e2b
+}  // namespace pons::http

@@ -1,13 +1,11 @@
-#include "multipart.h"
+#include "pons/http/multipart.h"
 
 #include <gmock/gmock.h>
 
 #include <string>
 #include <vector>
 
-#include "connect.h"
-
-namespace pons::e2b {
+namespace pons::http {
 namespace {
 
 using State = MultipartParser::Step::State;
@@ -84,18 +82,14 @@ TEST(MultipartTest, ABoundaryIsFoundInTheType) {
   EXPECT_FALSE(multipart_boundary("multipart/form-data; boundary=" + std::string(71, 'x')));
 }
 
-TEST(EnvelopeTest, WhatIsWrittenIsRead) {
-  const std::string bytes = make_envelope(Envelope::kMessage, std::string(70'000, 'x')) + "more";
-  for (std::size_t i = 0; i < 200; ++i)
-    EXPECT_EQ(parse_envelope(std::string_view(bytes).substr(0, i), 1 << 20).state,
-              EnvelopeParse::State::kNeedMore);
-  const auto parse = parse_envelope(bytes, 1 << 20);
-  EXPECT_EQ(parse.payload, std::string(70'000, 'x'));
-  EXPECT_EQ(bytes.size() - parse.consumed, 4U);
-  EXPECT_EQ(parse_envelope(bytes, 69'999).state, EnvelopeParse::State::kRefused);
-  for (const char flags : {1, 2, 3, -1})
-    EXPECT_EQ(parse_envelope({&flags, 1}, 1 << 20).state, EnvelopeParse::State::kRefused);
+TEST(MultipartTest, APartSaysWhatItsDataIs) {
+  MultipartParser parser("b");
+  std::string body =
+      "--b\r\nContent-Disposition: form-data; name=a\r\ncontent-type:  text/plain "
+      "\r\n\r\nx\r\n--b--";
+  while (parser.head().name.empty()) body.erase(0, parser.next(body).consumed);
+  EXPECT_EQ(parser.head().content_type, "text/plain");
 }
 
 }  // namespace
-}  // namespace pons::e2b
+}  // namespace pons::http

@@ -1,21 +1,33 @@
-#include "form_parts.h"
+#include "pons/http/form_parts.h"
 
-namespace pons::e2b {
+#include <memory>
+
+#include <fmt/format.h>
+
+namespace pons::http {
 
 namespace {
 
 using State = MultipartParser::Step::State;
 
+constexpr std::size_t kPieceBytes = 256 * 1024;
+
+Task<Result<std::string>> next_piece(Exchange& exchange, std::string_view& rest) {
+  if (rest.empty()) {
+    CO_TRY(rest, co_await exchange.read_body());
+  }
+  std::string piece(rest.substr(0, kPieceBytes));
+  rest.remove_prefix(piece.size());
+  co_return piece;
+}
+
 }  // namespace
 
-class FormParts::Data final : public sandbox::ByteSource {
- public:
-  explicit Data(FormParts& parts) : parts_(parts) {}
-  Task<Result<std::string>> next() override { return parts_.next_data(); }
-
- private:
-  FormParts& parts_;
-};
+BodyPieces pieces_of(Exchange& exchange) {
+  return [&exchange, rest = std::make_shared<std::string_view>()] {
+    return next_piece(exchange, *rest);
+  };
+}
 
 Task<Result<State>> FormParts::advance() {
   for (;;) {
@@ -26,7 +38,7 @@ Task<Result<State>> FormParts::advance() {
     buffer_.erase(0, step.consumed);
     if (step.state != State::kNeedMore) co_return step.state;
     if (step.consumed > 0) continue;
-    CO_TRY(const auto piece, co_await body_.next());
+    CO_TRY(const auto piece, co_await body_());
     if (piece.empty())
       co_return make_error(ErrorCode::kInvalid, "read form", "the form ends before its end");
     buffer_ += piece;
@@ -50,8 +62,16 @@ Task<Result<std::string>> FormParts::next_data() {
   co_return std::string();
 }
 
-std::unique_ptr<sandbox::ByteSource> FormParts::open_data() {
-  return std::make_unique<Data>(*this);
+Task<Result<std::string>> FormParts::read_text(std::size_t bytes_max) {
+  std::string text;
+  for (;;) {
+    CO_TRY(const auto piece, co_await next_data());
+    if (piece.empty()) co_return text;
+    if (text.size() + piece.size() > bytes_max)
+      co_return make_error(ErrorCode::kInvalid, "read form",
+                           fmt::format("a part is longer than {} bytes", bytes_max));
+    text += piece;
+  }
 }
 
-}  // namespace pons::e2b
+}  // namespace pons::http

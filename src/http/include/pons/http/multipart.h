@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace pons::e2b {
+namespace pons::http {
 
 // The boundary that a Content-Type of multipart/form-data names; nothing when it names none.
 std::optional<std::string> multipart_boundary(std::string_view content_type);
@@ -13,6 +13,7 @@ std::optional<std::string> multipart_boundary(std::string_view content_type);
 struct PartHead {
   std::string name;
   std::optional<std::string> file_name;
+  std::string content_type;  // as it was said; empty: it was not
 };
 
 // Reads a multipart/form-data body (RFC 7578) out of whatever pieces it arrives in, without keeping
@@ -59,4 +60,4 @@ class MultipartParser {
   const char* reason_ = "";
 };
 
-}  // namespace pons::e2b
+}  // namespace pons::http

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "pons/files/file_store.h"
+#include "pons/http/router.h"
+
+namespace pons::managed {
+
+// /v1/files and all below it. `files` outlives the routes.
+std::vector<http::Route> file_routes(files::FileStore& files);
+
+}  // namespace pons::managed
