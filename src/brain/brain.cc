@@ -25,6 +25,7 @@
 #include "pons/session/agents.h"
 #include "pons/session/store_log.h"
 #include "pons/store/backup_route.h"
+#include "pons/store/copy_store.h"
 #include "pons/store/measured_store.h"
 #include "pons/store/postgres_store.h"
 #include "pons/store/sqlite_store.h"
@@ -87,7 +88,7 @@ Result<Stores> open_stores(supervisor::RoleRuntime& runtime, const std::string& 
       .open = open_through_gateway(runtime.loop(), runtime.channel_to(Role::kGateway)),
       .shown = database->second,
       .limits = kStoreLimits,
-      .is_only_user = true};
+      .is_alone = true};
   options.limits.queued_bytes = 2 * kStoreLimits.transaction_bytes;
   stores.database = TRY(linux::run_to_end(
       runtime.loop(), store::PostgresStore::open(runtime.loop(), std::move(options))));
@@ -95,6 +96,11 @@ Result<Stores> open_stores(supervisor::RoleRuntime& runtime, const std::string& 
 }
 
 Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
+  CO_TRY(const bool is_half, co_await store::is_unfinished_copy(memory.store));
+  if (is_half)
+    co_return make_error(ErrorCode::kUnsupported, "open store",
+                         "`pons migrate` has not finished copying to this store; run it again, or "
+                         "make another database");
   CO_TRY_VOID(co_await memory.projects.ensure_default());
   co_return co_await memory.keys.active();
 }
