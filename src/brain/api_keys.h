@@ -37,6 +37,7 @@ struct ApiKey {
   std::vector<std::string> scopes;
   std::int64_t created_ms = 0;
   std::optional<std::int64_t> revoked_ms;
+  std::string session = {};  // "SESSION WORK": a worker's, for these alone; empty: anybody's
 };
 
 struct NewApiKey {

@@ -25,6 +25,7 @@
 #include "pons/session/agents.h"
 #include "pons/session/store_log.h"
 #include "pons/store/backup_route.h"
+#include "pons/store/copy_store.h"
 #include "pons/store/measured_store.h"
 #include "pons/store/postgres_store.h"
 #include "pons/store/sqlite_store.h"
@@ -36,6 +37,7 @@
 #include "session_metrics.h"
 #include "session_notes.h"
 #include "session_servers.h"
+#include "token_door.h"
 #include "trace_sender.h"
 
 namespace pons::brain {
@@ -93,7 +95,7 @@ Result<Stores> open_stores(supervisor::RoleRuntime& runtime, const std::string& 
       .open = open_through_gateway(runtime.loop(), runtime.channel_to(Role::kGateway)),
       .shown = database->second,
       .limits = kStoreLimits,
-      .is_only_user = true};
+      .is_alone = true};
   options.limits.queued_bytes = 2 * kStoreLimits.transaction_bytes;
   stores.database = TRY(linux::run_to_end(
       runtime.loop(), store::PostgresStore::open(runtime.loop(), std::move(options))));
@@ -101,6 +103,11 @@ Result<Stores> open_stores(supervisor::RoleRuntime& runtime, const std::string& 
 }
 
 Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
+  CO_TRY(const bool is_half, co_await store::is_unfinished_copy(memory.store));
+  if (is_half)
+    co_return make_error(ErrorCode::kUnsupported, "open store",
+                         "`pons migrate` has not finished copying to this store; run it again, or "
+                         "make another database");
   CO_TRY_VOID(co_await memory.projects.ensure_default());
   co_return co_await memory.keys.active();
 }
@@ -171,7 +178,8 @@ Result<int> run(roles::RoleStart start) {
               .agents = TRY(agents_of(runtime->start().values)),
               .memories = &memories};
   runtime->add_routes(session_routes(minds));
-  managed::ManagedApi api(measured, clock, sessions);
+  KeyFeedDoor door(loop, feed);
+  managed::ManagedApi api(loop, measured, clock, sessions, door);
   runtime->add_routes(api.routes());
   SandboxToolbox toolbox(loop, hands, boundary, sandboxes, minds.agents.at("default"));
   mcp::Server mcp_server(loop, toolbox);
@@ -211,6 +219,7 @@ Result<int> run(roles::RoleStart start) {
   work.spawn(servers.keep_tidy());
   work.spawn(sweep_files(loop, files));
   work.spawn(deployments.keep_going());
+  work.spawn(api.keep_going());
   return runtime->run();
 }
 

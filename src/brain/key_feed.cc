@@ -34,8 +34,7 @@ void KeyFeed::change() {
 }
 
 void KeyFeed::add(const ApiKey& key) {
-  keys_.emplace(key.id, key);
-  change();
+  if (keys_.emplace(key.id, key).second) change();
 }
 
 void KeyFeed::remove(std::string_view id) {
@@ -60,9 +59,11 @@ void KeyFeed::limit(const std::string& project, std::optional<std::int64_t> requ
 
 std::string KeyFeed::body() const {
   Json keys = Json::array();
-  for (const auto& [id, key] : keys_)
+  for (const auto& [id, key] : keys_) {
     keys.push_back(
         {{"id", id}, {"project", key.project_id}, {"hash", key.hash}, {"scopes", key.scopes}});
+    if (!key.session.empty()) keys.back()["session"] = key.session;
+  }
   return dump_json({{"generation", generation_},
                     {"keys", std::move(keys)},
                     {"requests_per_second", requests_per_second_}}) +

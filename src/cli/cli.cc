@@ -10,6 +10,7 @@
 #include "agent_commands.h"
 #include "command.h"
 #include "help.h"
+#include "migrate_command.h"
 #include "pons/base/json.h"
 #include "pons/base/text.h"
 #include "pons/base/version.h"
@@ -87,6 +88,7 @@ int run(int argc, char** argv) {
   add_metrics(app, common, exit_code);
   add_backup(app, common, exit_code);
   add_restore(app, common, exit_code);
+  add_migrate(app, common, exit_code);
   add_version(app, common, exit_code);
   add_sandbox(app, common, exit_code);
   add_mcp(app, exit_code);

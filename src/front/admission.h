@@ -12,18 +12,21 @@ namespace pons::front {
 // often.
 class Admission {
  public:
-  Admission(const linux::Loop& loop, const Keys& keys) : loop_(loop), keys_(keys) {}
+  Admission(const linux::Loop& loop, Keys& keys) : loop_(loop), keys_(keys) {}
 
   // kDenied: there is no good key. kConflict: it is one, but not for this. kLimit: too often.
   // kUnavailable: keys cannot be checked at this moment.
   Result<Identity> admit(const http::RequestHead& request, std::string_view scope);
+
+  // Until the key of that id opens nothing any more.
+  Task<> wait_until_gone(std::string key) { return keys_.wait_until_gone(std::move(key)); }
 
  private:
   // More than a burst of a hundred SDKs needs, and less than what keeps this loop from others.
   static constexpr std::uint32_t kRequestsPerSecondOfKey = 2'000;
 
   const linux::Loop& loop_;
-  const Keys& keys_;
+  Keys& keys_;
   RateLimit keys_rate_;
   RateLimit projects_rate_;
 };

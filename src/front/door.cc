@@ -51,7 +51,7 @@ constexpr std::size_t kStreamsMax = supervisor::kConnectionsPerRole - 512;
 constexpr std::size_t kQuestionsMax = supervisor::kConnectionsPerRole - 64;
 
 // Requests that may last long leave an eighth of the connections to others.
-std::size_t share_for_sandboxes(std::size_t connections) {
+std::size_t share_for_long_ones(std::size_t connections) {
   return std::max<std::size_t>(1, connections - (connections + 7) / 8);
 }
 
@@ -80,11 +80,12 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
       brain_(runtime.loop(), "brain", runtime.channel_to(Role::kBrain),
              runtime.client_to(Role::kBrain)),
       models_(runtime.loop(), admission_, gateway_),
-      sessions_(runtime.loop(), admission_, brain_),
+      sessions_(runtime.loop(), admission_, brain_,
+                share_for_long_ones(number(runtime.start(), "connections"))),
       mcp_(runtime.loop(), admission_, brain_, runtime.start().values.at("domain")),
       sandboxes_(runtime.loop(), warden_.connector(kQuestionsMax)),
       streams_(runtime.loop(), warden_.connector(kStreamsMax)),
-      for_sandboxes_max_(share_for_sandboxes(number(runtime.start(), "connections"))),
+      for_sandboxes_max_(share_for_long_ones(number(runtime.start(), "connections"))),
       directory_(sandboxes_),
       control_(runtime.loop(), sandboxes_, directory_, behind_,
                {.domain = runtime.start().values.at("domain")}),

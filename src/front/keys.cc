@@ -20,6 +20,7 @@ constexpr Duration kAskAgain = std::chrono::milliseconds(200);
 // The brain answers at least every 25 s. What it said last holds this long without it.
 constexpr Duration kStale = std::chrono::seconds(90);
 constexpr std::string_view kFirstProject = "default";
+constexpr std::string_view kOperator = "admin";  // in place of a key's id
 
 std::string_view bearer(const http::RequestHead& request) {
   constexpr std::string_view kScheme = "Bearer ";
@@ -63,6 +64,7 @@ bool Keys::accept(std::string_view body) {
           .key = key.at("id").get<std::string>(),
           .project = key.at("project").get<std::string>(),
           .scopes = key.at("scopes").get<std::vector<std::string>>(),
+          .session = key.value("session", ""),
           .requests_per_second = limit_of(key.at("project").get<std::string>())};
     generation_ = json->at("generation").get<std::string>();
     by_hash_ = std::move(by_hash);
@@ -70,7 +72,18 @@ bool Keys::accept(std::string_view body) {
     return false;
   }
   heard_ = loop_.now();
+  changed_.set();  // wakes those who wait now
+  changed_.reset();
   return true;
+}
+
+Task<> Keys::wait_until_gone(std::string key) {
+  const auto is_there = [&] {
+    return key == kOperator || std::ranges::any_of(by_hash_, [&](const auto& entry) {
+             return entry.second.key == key;
+           });
+  };
+  while (is_there()) co_await changed_.wait(kNever);
 }
 
 Task<Result<void>> Keys::ask(http::Client& brain) {
@@ -106,7 +119,8 @@ Result<Identity> Keys::identify(const http::RequestHead& request) const {
                       "send an API key: X-API-KEY: KEY; `pons key create NAME` makes one");
   // The operator's token opens everything, in the first project.
   if (is_admin_token(key))
-    return Identity{.key = "admin", .project = std::string(kFirstProject), .scopes = {"admin"}};
+    return Identity{
+        .key = std::string(kOperator), .project = std::string(kFirstProject), .scopes = {"admin"}};
   if (heard_ == TimePoint{} || loop_.now() - heard_ > kStale)
     return make_error(ErrorCode::kUnavailable, "identify",
                       "keys cannot be checked at this moment; try again");

@@ -19,6 +19,7 @@ struct Identity {
   std::string key;  // its id: fit for logs
   std::string project;
   std::vector<std::string> scopes;
+  std::string session = {};  // "SESSION WORK": of a worker, for these alone; empty: anybody's
   std::optional<std::int64_t> requests_per_second = std::nullopt;  // of all keys of the project
   // "admin" opens everything; what opens agents or sessions opens a look at them ("read"), too.
   bool may(std::string_view scope) const;
@@ -32,7 +33,7 @@ std::string_view shown_key(const http::RequestHead& request);
 class Keys {
  public:
   Keys(linux::Loop& loop, std::string admin_token_hash)
-      : loop_(loop), admin_token_hash_(std::move(admin_token_hash)) {}
+      : loop_(loop), admin_token_hash_(std::move(admin_token_hash)), changed_(loop) {}
 
   // Asks the brain for its keys and from then on for news of them; never ends.
   Task<> follow(http::Client& brain);
@@ -43,6 +44,8 @@ class Keys {
   // nothing; kUnavailable when the brain has not been heard for so long that a revoked key might
   // still be here.
   Result<Identity> identify(const http::RequestHead& request) const;
+  // Until the key of that id opens nothing any more. Never, for the operator's token.
+  Task<> wait_until_gone(std::string key);
   // By the operator's token, in its one form: "Authorization: Bearer TOKEN".
   bool is_admin(const http::RequestHead& request) const;
 
@@ -55,6 +58,7 @@ class Keys {
   std::map<std::string, Identity, std::less<>> by_hash_;
   std::string generation_;
   TimePoint heard_{};  // never, at first
+  linux::Event changed_;
 };
 
 }  // namespace pons::front

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "admission.h"
+#include "open_streams.h"
 #include "pons/base/text.h"
+#include "pons/linux/run_task.h"
 
 namespace pons::front {
 namespace {
@@ -25,6 +27,10 @@ class KeysTest : public ::testing::Test {
     return keys_.identify(head);
   }
 
+  Task<linux::Wait> until_empty(linux::TaskGroup& group) {
+    co_return co_await group.wait_until_empty(loop_->now() + std::chrono::seconds(5));
+  }
+
   std::string field_, value_;
   std::unique_ptr<linux::Loop> loop_ = std::move(*linux::Loop::create());
   Keys keys_{*loop_, sha256_hex("the admin's token")};
@@ -40,6 +46,27 @@ TEST_F(KeysTest, AKeyIsKnownByItsHashWhateverStandsInFrontOfIt) {
     EXPECT_FALSE(identity->may("admin"));
   }
   EXPECT_TRUE(identify("Authorization", "Bearer pons_" + std::string(kDigits)));
+}
+
+TEST_F(KeysTest, WhoWaitsForTheEndOfAKeyHearsOfIt) {
+  ASSERT_TRUE(keys_.accept(list(sha256_hex(kDigits))));
+  linux::TaskGroup waiting(*loop_);
+  waiting.spawn(keys_.wait_until_gone("key_1"));
+  ASSERT_TRUE(keys_.accept(list(sha256_hex(kDigits))));
+  EXPECT_EQ(waiting.size(), 1U) << "other news is none for it";
+  ASSERT_TRUE(keys_.accept(R"({"generation":"g2","keys":[]})"));
+  EXPECT_NE(linux::run_to_end(*loop_, until_empty(waiting)), linux::Wait::kTimeout);
+}
+
+TEST_F(KeysTest, AKeyHasOnlySoManyStreams) {
+  constexpr std::size_t kMax = 3;
+  OpenStreams streams(kMax);
+  std::vector<OpenStreams::Place> places;
+  for (std::size_t i = 0; i < kMax; ++i) places.push_back(std::move(*streams.enter("key_1")));
+  EXPECT_EQ(streams.enter("key_1").error().code, ErrorCode::kLimit);
+  EXPECT_TRUE(streams.enter("key_2"));
+  places.pop_back();
+  EXPECT_TRUE(streams.enter("key_1"));
 }
 
 TEST_F(KeysTest, WhatOpensNothingIsDenied) {

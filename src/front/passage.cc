@@ -28,6 +28,12 @@ Task<> watch(http::Exchange& exchange, linux::Event& body_read, linux::Event& ov
   if (co_await exchange.wait_for_hang_up(kNever)) over.set();
 }
 
+Task<> watch_end(RecordedExchange& exchange, const Passage& passage, linux::Event& over) {
+  co_await passage.until();
+  exchange.abort();
+  over.set();
+}
+
 Task<> pass(RecordedExchange& exchange, Passage& passage, linux::Event& body_read,
             linux::Event& over) {
   struct Over {
@@ -76,6 +82,7 @@ Task<> pass_on(linux::Loop& loop, RecordedExchange& exchange, Passage passage) {
   linux::TaskGroup group(loop);
   group.spawn(pass(exchange, passage, body_read, over));
   group.spawn(watch(exchange, body_read, over));
+  if (passage.until) group.spawn(watch_end(exchange, passage, over));
   co_await over.wait(kNever);  // leaving cancels what still runs
 }
 

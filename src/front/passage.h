@@ -16,6 +16,8 @@ struct Passage {
   http::OwnedFields caller;                         // who asks, as it was found out here
   std::function<bool(std::string_view)> is_wanted;  // fields of the client's that go along
   std::function<http::Response()> if_silent;        // the answer when the role gives none
+  std::function<Task<>()> until =
+      {};  // ends the passage when it does, wherever it is; may be empty
 };
 
 // Passes request and answer on, piece by piece. A client that leaves ends it, and the role sees it

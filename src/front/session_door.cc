@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "pons/base/text.h"
 #include "pons/models/protocol.h"
@@ -25,7 +26,9 @@ constexpr http::ClientLimits kBrainLimits{.first_byte_time = std::chrono::second
 constexpr std::size_t kConnectionsMax = 3'000;
 
 bool is_for_brain(std::string_view field) {
-  return equal_ignoring_case(field, "content-type") || equal_ignoring_case(field, "last-event-id");
+  return equal_ignoring_case(field, "content-type") ||
+         equal_ignoring_case(field, "last-event-id") ||
+         equal_ignoring_case(field, "anthropic-worker-id");
 }
 
 // The word behind PREFIX; empty when the path begins otherwise.
@@ -71,10 +74,12 @@ http::Response refusal(bool managed, const Error& error) {
 
 }  // namespace
 
-SessionDoor::SessionDoor(linux::Loop& loop, Admission& admission, RoleLine& brain)
+SessionDoor::SessionDoor(linux::Loop& loop, Admission& admission, RoleLine& brain,
+                         std::size_t streams_of_key_max)
     : loop_(loop),
       admission_(admission),
-      brain_(loop, brain.connector(kConnectionsMax), "brain", kBrainLimits) {}
+      brain_(loop, brain.connector(kConnectionsMax), "brain", kBrainLimits),
+      streams_(streams_of_key_max) {}
 
 bool SessionDoor::is_for_session(const http::RequestHead& request) {
   return is_below(request.path(), kOwn, kOwnCollections) || is_managed(request);
@@ -89,19 +94,43 @@ Task<> SessionDoor::handle(RecordedExchange& exchange) {
     co_return;
   }
   exchange.set_key(identity->key);
+  // What a worker's token is for, the brain knows on the paths of the API; elsewhere, nothing.
+  if (!identity->session.empty() && !managed) {
+    exchange.respond(refusal(
+        managed, make_error(ErrorCode::kConflict, "admit", "this token is for one session only")));
+    co_return;
+  }
+  // A stream may be open for days: it counts while it is, and ends with its key.
+  std::optional<OpenStreams::Place> place;
+  const bool is_stream = request.method == "GET" && request.path().ends_with("/stream");
+  if (is_stream) {
+    auto entered = streams_.enter(identity->key);
+    if (!entered) {
+      exchange.respond(refusal(managed, entered.error()));
+      co_return;
+    }
+    place.emplace(std::move(*entered));
+  }
+  std::function<Task<>()> until;
+  if (is_stream) until = [this, key = identity->key] { return admission_.wait_until_gone(key); };
+  http::OwnedFields caller = {{"x-pons-project", identity->project},
+                              {"x-pons-key", identity->key},
+                              {"x-request-id", exchange.id()}};
+  if (!identity->session.empty()) caller.emplace_back("x-pons-session", identity->session);
   // Inside, our own paths begin without /x.
   const std::size_t left_out = managed ? 0 : kOwn.size() - 1;
   co_await pass_on(loop_, exchange,
                    {.role = brain_,
                     .target = std::string(request.target.substr(left_out)),
-                    .caller = {{"x-pons-project", identity->project},
-                               {"x-pons-key", identity->key},
-                               {"x-request-id", exchange.id()}},
+                    .caller = std::move(caller),
                     .is_wanted = is_for_brain,
-                    .if_silent = [managed] {
-                      return refusal(managed, make_error(ErrorCode::kUnavailable, "ask brain",
-                                                         "the brain does not answer; try again"));
-                    }});
+                    .if_silent =
+                        [managed] {
+                          return refusal(managed,
+                                         make_error(ErrorCode::kUnavailable, "ask brain",
+                                                    "the brain does not answer; try again"));
+                        },
+                    .until = std::move(until)});
 }
 
 }  // namespace pons::front

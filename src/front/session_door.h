@@ -1,6 +1,7 @@
 #pragma once
 
 #include "admission.h"
+#include "open_streams.h"
 #include "passage.h"
 #include "pons/http/client.h"
 #include "role_line.h"
@@ -13,7 +14,9 @@ namespace pons::front {
 // have the shape that the callers of that path know.
 class SessionDoor {
  public:
-  SessionDoor(linux::Loop& loop, Admission& admission, RoleLine& brain);
+  // `streams_of_key_max`: how many streams one key may have open.
+  SessionDoor(linux::Loop& loop, Admission& admission, RoleLine& brain,
+              std::size_t streams_of_key_max);
 
   static bool is_for_session(const http::RequestHead& request);
   Task<> handle(RecordedExchange& exchange);
@@ -22,6 +25,7 @@ class SessionDoor {
   linux::Loop& loop_;
   Admission& admission_;
   http::Client brain_;
+  OpenStreams streams_;
 };
 
 }  // namespace pons::front

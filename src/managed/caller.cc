@@ -8,6 +8,36 @@
 
 namespace pons::managed {
 
+namespace {
+
+// What a worker has to reach: its session, its work, and what the session was told to know.
+bool is_of_worker(const http::RequestHead& request, std::string_view session,
+                  std::string_view work) {
+  const std::string_view path = request.path();
+  const bool is_look = request.method == "GET";
+  const std::string own = fmt::format("/v1/sessions/{}", session);
+  if (path == own) return is_look;
+  if (path.starts_with(own + "/")) return is_look || path == own + "/events";
+  if (path.starts_with("/v1/environments/"))
+    return path.ends_with(fmt::format("/work/{}/heartbeat", work)) ||
+           path.ends_with(fmt::format("/work/{}/stop", work));
+  return is_look && path.starts_with("/v1/skills/");
+}
+
+// The front says which session, and which work, the key of the caller is for, if for one only.
+Result<void> check_token(const http::RequestHead& request) {
+  const auto words = request.find("x-pons-session");
+  if (!words || words->empty()) return {};
+  const std::size_t space = words->find(' ');
+  const std::string_view session = words->substr(0, space);
+  const std::string_view work =
+      space == std::string_view::npos ? std::string_view("-") : words->substr(space + 1);
+  if (is_of_worker(request, session, work)) return {};
+  return make_error(ErrorCode::kDenied, "find caller", "this token is for one session only");
+}
+
+}  // namespace
+
 Result<Caller> caller_of(const http::Exchange& exchange) {
   const http::RequestHead& request = exchange.request();
   Caller caller{.project = {},
@@ -16,6 +46,7 @@ Result<Caller> caller_of(const http::Exchange& exchange) {
   if (exchange.peer().role == "front") {
     caller.project = request.find("x-pons-project").value_or("");
     caller.key = request.find("x-pons-key").value_or("");
+    TRY_VOID(check_token(request));
     if (!caller.project.empty()) return caller;
   }
   if (exchange.peer().role == "operator") {

@@ -57,6 +57,13 @@ struct Answer {
   Json json;
 };
 
+class NoDoor final : public TokenDoor {
+ public:
+  void open(const SessionToken&) override {}
+  void close(std::string_view) override {}
+  Task<> wait_until_heard() override { co_return; }
+};
+
 class DeploymentRoutes : public testing::Test {
  protected:
   DeploymentRoutes()
@@ -65,7 +72,7 @@ class DeploymentRoutes : public testing::Test {
         store_(open(*loop_, directory_)),
         log_(*store_, clock_, "brain"),
         sessions_(*loop_, clock_, log_, model_, hands_, boundary_),
-        api_(*store_, clock_, sessions_),
+        api_(*loop_, *store_, clock_, sessions_, door_),
         deployments_(*loop_, *store_, clock_, sessions_, "brain") {
     EXPECT_TRUE(run(store_->write({{.sql = "INSERT INTO projects (id, name, created) "
                                            "VALUES ('default', 'default', 1), ('q', 'q', 1)",
@@ -139,6 +146,7 @@ class DeploymentRoutes : public testing::Test {
   OpenBoundary boundary_;
   session::StoreLog log_;
   session::Sessions sessions_;
+  NoDoor door_;
   ManagedApi api_;
   DeploymentApi deployments_;
   std::unique_ptr<http::Server> server_;

@@ -4,6 +4,7 @@
 
 #include "pons/managed/caller.h"
 #include "pons/managed/documents.h"
+#include "pons/managed/session_tokens.h"
 #include "pons/memory/memory_stores.h"
 #include "pons/session/sessions.h"
 #include "session_orders.h"
@@ -27,6 +28,8 @@ std::vector<http::Route> agent_routes(Objects& objects);
 std::vector<http::Route> environment_routes(Objects& objects);
 std::vector<http::Route> session_routes(Objects& objects, session::Sessions& sessions);
 std::vector<http::Route> event_routes(Objects& objects, session::Sessions& sessions);
+// The queue of environments whose tools are run by somebody else.
+std::vector<http::Route> work_routes(Objects& objects, SessionTokens& tokens);
 std::vector<http::Route> thread_routes(Objects& objects, session::Sessions& sessions);
 
 }  // namespace pons::managed

@@ -178,14 +178,14 @@ class Client:
                         f"{session} has {kind} {fields}", step=0.02)
 
     @contextlib.contextmanager
-    def stream(self, session, after=None, last_event_id=None, seconds=PATIENCE_SECONDS):
+    def stream(self, session, after=None, last_event_id=None, seconds=PATIENCE_SECONDS, path="/x/sessions/%s/stream"):
         connection = self.connection(seconds)
         try:
             headers = {"X-API-Key": self.key}
             if last_event_id is not None:
                 headers["Last-Event-ID"] = str(last_event_id)
             query = "" if after is None else f"?after={after}"
-            connection.request("GET", f"/x/sessions/{session}/stream{query}", headers=headers)
+            connection.request("GET", path % session + query, headers=headers)
             response = connection.getresponse()
             if response.status != 200:
                 raise Refused(response.status, response.read().decode(errors="replace"))

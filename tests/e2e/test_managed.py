@@ -68,6 +68,8 @@ ANSWERS = [
     *play("ook around", calls(bash("ls /")), text("Seen.")),
     *play("what do you know", {"when": {"user": "the door is open"}, "text": "I was told."}),
     *play("spend it", calls(bash("true"), usage=SPENT), text("All spent.")),
+    *play("write a note", calls(tool("write", file_path="note.txt", content="from the worker\n")),
+          calls(bash("cat note.txt")), text("The note is written.")),
     # Agents of agents.
     *play("delegate the listing", calls(bash("echo shared > /tmp/of-both")),
           calls(task("helper", "list the listing please")), text("The helper did it.")),
@@ -131,6 +133,9 @@ class Managed(PonsTestCase):
 
     def test_events(self):
         self.run_suite("events")
+
+    def test_work(self):
+        self.run_suite("work")
 
     def test_threads(self):
         self.run_suite("threads")

@@ -2,12 +2,17 @@
 
 import contextlib
 import http.client
+import time
 
 from pons_fixture import raise_descriptor_limit
 from sandbox_world import rss_bytes
-from session_world import SessionTestCase, calls, execute, of, play, provision, said, text
+from session_world import Client, Refused, SessionTestCase, calls, execute, of, play, provision, said, text
 
 FOLLOWERS = 1_000
+# One key may have seven eighths of the connections as streams.
+LIMITS = {"connections": 1_200}
+STREAMS_OF_KEY_MAX = 1_050
+MANAGED = "/v1/sessions/%s/events/stream"
 
 
 def numbered(heard):
@@ -80,14 +85,59 @@ class Followers(SessionTestCase):
 
 
 class Crowds(SessionTestCase):
-    def follow(self, session, count):
+    def follow(self, session, count, **how):
         everyone = contextlib.ExitStack()
         self.addCleanup(everyone.close)
-        return [everyone.enter_context(self.client.stream(session)) for _ in range(count)]
+        return [everyone.enter_context(self.client.stream(session, **how)) for _ in range(count)]
+
+    def managed_session(self):
+        agent = self.client.ask("POST", "/v1/agents", {"name": "a", "model": "stage"})["id"]
+        place = self.client.ask("POST", "/v1/environments", {"name": "e", "config": {"type": "self_hosted"}})["id"]
+        return self.client.ask("POST", "/v1/sessions", {"agent": agent, "environment_id": place})["id"]
+
+    def say_managed(self, session, words):
+        content = [{"type": "text", "text": words}]
+        self.client.ask("POST", f"/v1/sessions/{session}/events", {"events": [{"type": "user.message", "content": content}]})
+        self.client.wait(session)
+
+    def test_a_thousand_clients_of_the_api_cost_little_however_long_the_conversation(self):
+        """And a key that opens more and more streams is told to stop."""
+        raise_descriptor_limit(self)
+        self.start_agents([{"when": {}, **text("Noted.", usage={"input": 10, "output": 10})}], limits=LIMITS)
+        session = self.managed_session()
+        self.say_managed(session, "x" * 500_000)
+        brain = self.pons.role_pids()["brain"]
+        before = rss_bytes(brain)
+        followers = self.follow(session, FOLLOWERS, path=MANAGED)
+        self.assertLess(rss_bytes(brain) - before, 250 << 20)
+        self.say_managed(session, "and")
+        for follower in followers:
+            heard = [kind for kind, _ in follower.until("session.status_idle")]
+            self.assertEqual((heard[0], heard.count("agent.message")), ("user.message", 1))
+        with self.assertRaises(Refused) as refused:
+            self.follow(session, STREAMS_OF_KEY_MAX - FOLLOWERS + 1, path=MANAGED)
+        self.assertEqual(refused.exception.status, 429)
+        self.client_of().show(session)  # others are let in
+
+    def test_a_stream_ends_with_its_key(self):
+        self.start_agents(play("hello", text("Hello.")))
+        for path in ("/x/sessions/%s/stream", MANAGED):
+            made = self.run_json("key", "create", "leaked")
+            leaked = Client(self.pons, made["key"])
+            session = self.managed_session()
+            with leaked.stream(session, path=path) as stream, self.client.stream(session, path=path) as good:
+                self.run_json("key", "revoke", made["id"])
+                revoked = time.monotonic()
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    for _ in stream:
+                        pass
+                self.assertLess(time.monotonic() - revoked, 1)
+                self.say_managed(session, "hello")
+                good.until("session.status_idle" if path == MANAGED else "turn.ended")
 
     def test_a_thousand_followers_hear_all_of_it(self):
         raise_descriptor_limit(self)
-        self.start_agents(play("hello", text("Hello.")))
+        self.start_agents(play("hello", text("Hello.")), limits=LIMITS)
         session = self.client.create()
         followers = self.follow(session, FOLLOWERS)
         self.client.say(session, "hello")

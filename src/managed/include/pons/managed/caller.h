@@ -16,6 +16,7 @@ struct Caller {
   std::string key;         // id of the API key; "operator"
   std::string request_id;  // may be empty
 };
+// kDenied also when the caller has a token for one session, and this is none of that session's.
 Result<Caller> caller_of(const http::Exchange& exchange);
 
 // One request of a known caller. `ids` are the values of the route's {names}, in order.

@@ -1,0 +1,99 @@
+#include "pons/managed/session_tokens.h"
+
+#include <fmt/format.h>
+
+#include "pons/base/id.h"
+#include "pons/base/text.h"
+
+namespace pons::managed {
+
+namespace {
+
+constexpr std::string_view kPrefix = "pons_work_";
+constexpr std::size_t kLength = 40;
+constexpr std::size_t kIdLength = 26;
+// Before the first report.
+constexpr Duration kFirstTime = std::chrono::minutes(15);
+
+std::int64_t milliseconds(Duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
+
+}  // namespace
+
+std::int64_t SessionTokens::now_ms() const {
+  return milliseconds(clock_.wall().time_since_epoch());
+}
+
+Task<Result<Secret>> SessionTokens::create(std::string project, std::string session,
+                                           std::string work) {
+  const std::string digits = random_text(kLength);
+  const SessionToken token{.id = "wtok_" + random_text(kIdLength),
+                           .project = std::move(project),
+                           .session = std::move(session),
+                           .work = std::move(work),
+                           .hash = sha256_hex(digits),
+                           .expires_ms = now_ms() + milliseconds(kFirstTime)};
+  CO_TRY_VOID(co_await store_.write(
+      {{.sql = "INSERT INTO session_tokens (id, project_id, session_id, work_id, hash, expires) "
+               "VALUES ($1, $2, $3, $4, $5, $6)",
+        .values = {token.id, token.project, token.session, token.work, token.hash,
+                   token.expires_ms}}}));
+  door_.open(token);
+  co_await door_.wait_until_heard();
+  co_return Secret(std::string(kPrefix) + digits);
+}
+
+Task<Result<void>> SessionTokens::extend(std::string work, Duration time) {
+  const std::int64_t until = now_ms() + milliseconds(std::max(time, kFirstTime));
+  CO_TRY_VOID(co_await store_.write(
+      {{.sql = "UPDATE session_tokens SET expires = $1 WHERE work_id = $2 AND expires < $1",
+        .values = {until, std::move(work)}}}));
+  co_return {};
+}
+
+Task<Result<std::vector<SessionToken>>> SessionTokens::find(std::string condition,
+                                                            store::Value value) {
+  constexpr std::int64_t kRowsMax = 10'000;
+  CO_TRY(const auto rows,
+         co_await store_.read({.sql = fmt::format("SELECT id, project_id, session_id, work_id, "
+                                                  "hash, expires FROM session_tokens WHERE {} "
+                                                  "LIMIT $2",
+                                                  condition),
+                               .values = {std::move(value), kRowsMax}}));
+  std::vector<SessionToken> found;
+  for (const store::Row& row : rows) {
+    SessionToken& token = found.emplace_back();
+    CO_TRY(token.id, store::text_of(row, 0));
+    CO_TRY(token.project, store::text_of(row, 1));
+    CO_TRY(token.session, store::text_of(row, 2));
+    CO_TRY(token.work, store::text_of(row, 3));
+    CO_TRY(token.hash, store::text_of(row, 4));
+    CO_TRY(token.expires_ms, store::integer_of(row, 5));
+  }
+  co_return found;
+}
+
+Task<Result<void>> SessionTokens::remove(std::vector<SessionToken> tokens) {
+  for (const SessionToken& token : tokens) {
+    door_.close(token.id);
+    CO_TRY_VOID(co_await store_.write(
+        {{.sql = "DELETE FROM session_tokens WHERE id = $1", .values = {token.id}}}));
+  }
+  co_return {};
+}
+
+Task<Result<void>> SessionTokens::end(std::string work) {
+  CO_TRY(auto tokens, co_await find("work_id = $1", std::move(work)));
+  co_return co_await remove(std::move(tokens));
+}
+
+Task<Result<void>> SessionTokens::keep_up() {
+  CO_TRY(auto over, co_await find("expires <= $1", now_ms()));
+  CO_TRY_VOID(co_await remove(std::move(over)));
+  CO_TRY(const auto good, co_await find("expires > $1", now_ms()));
+  for (const SessionToken& token : good) door_.open(token);
+  co_return {};
+}
+
+}  // namespace pons::managed
