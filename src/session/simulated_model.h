@@ -179,13 +179,13 @@ class SimulatedModel final : public Model {
         return;
       case 7:
         return script.call(here, kAskHuman, R"({"question":""})");
-      case 8:
+      case 9:
         script.call(here, memory::kWriteTool, R"({"path":"/a","content":"b"})");
         return script.call(here, memory::kWriteTool, R"({"path":"/b","content":"b"})");
-      case 9:
+      case 10:
         script.call(here, "far_do", "{}");
         return script.call(here, memory::kWriteTool, R"({"path":"/a","content":"c"})");
-      case 10:
+      case 11:
         script.call(here, "far_ask", "{}");
         return script.call(here, "far_do", "{}");
       default:
