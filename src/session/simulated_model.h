@@ -132,7 +132,7 @@ class SimulatedModel final : public Model {
       take_sandbox(here, chance % 8, script);
     } else {
       const bool has_helper = request.find(R"("enum":["helper"])") != std::string_view::npos;
-      work(here, chance % (has_helper ? 12 : 24), has_helper, script);
+      work(here, chance % (has_helper ? 16 : 24), has_helper, script);
     }
     return script;
   }
