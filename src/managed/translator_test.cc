@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "pons/session/call_id.h"
 #include "pons/session/decide.h"
 #include "pons/session/fold.h"
+#include "pons/session/tools.h"
+#include "thread_id.h"
 
 namespace pons::managed {
 namespace {
@@ -149,6 +152,72 @@ TEST(EventIds, AreOfOneSessionAndReadBack) {
     EXPECT_EQ(parse_event_id(kSession, wrong), std::nullopt);
   EXPECT_EQ(parse_event_id(kSession, text + "0"), std::nullopt);
   EXPECT_EQ(parse_event_id(kSession, write_event_id(kSession, {.seq = 0})), std::nullopt);
+}
+
+TEST_F(TranslatorTest, WhatAThreadAsksIsShownUnderItsOwnIdWithItsThread) {
+  session::AgentSpec lead{.model = "m",
+                          .tools = {std::string(session::kSpawnAgent)},
+                          .has_threads = true,
+                          .members = session::Members({{.name = "helper", .model = "m"}})};
+  add(session::AgentChanged{.agent = lead});
+  say();
+  const std::string task = R"({"task":"look","agent":"helper"})";
+  EXPECT_THAT(
+      answer(R"([{"type":"tool_use","id":"t","name":"spawn_agent","input":)" + task + "}]"),
+      ElementsAre("span.model_request_end", "session.thread_created", "agent.thread_message_sent"));
+  const session::Seq call = state_.calls[0].seq;
+  const std::string child = session::child_session_of(kSession, call);
+  const std::string thread = last_["session.thread_created"]["session_thread_id"];
+  EXPECT_EQ(thread, write_thread_id(child));
+  EXPECT_EQ(parse_thread_id(kSession, thread), child);
+
+  const auto changed = [&](session::Seq seen, session::ThreadStatus status,
+                           std::vector<session::Seq> waits, std::string posted) {
+    return add(session::ThreadChanged{.call = call,
+                                      .seen = seen,
+                                      .status = status,
+                                      .waits = std::move(waits),
+                                      .posted = std::move(posted)});
+  };
+  EXPECT_THAT(changed(2, session::ThreadStatus::kRunning, {}, ""),
+              ElementsAre("session.thread_status_running"));
+  EXPECT_THAT(
+      changed(
+          5, session::ThreadStatus::kWaits, {5},
+          R"([{"seq":5,"type":"tool.called","name":"bash","input":{},"waits_for":"decision"}])"),
+      ElementsAre("agent.tool_use", "session.thread_status_idle", "session.status_idle"));
+  const std::string asked = write_event_id(child, {.seq = 5});
+  EXPECT_EQ(last_["agent.tool_use"]["id"], asked);
+  EXPECT_EQ(last_["agent.tool_use"]["session_thread_id"], thread);
+  EXPECT_EQ(last_["session.status_idle"]["stop_reason"]["event_ids"], Json::array({asked}));
+  EXPECT_THAT(changed(6, session::ThreadStatus::kRunning, {},
+                      R"([{"seq":6,"type":"user.decision","call":5,"allowed":true}])"),
+              ElementsAre("user.tool_confirmation", "session.thread_status_running",
+                          "session.status_running"));
+  EXPECT_EQ(last_["user.tool_confirmation"]["tool_use_id"], asked);
+  EXPECT_THAT(changed(9, session::ThreadStatus::kEnded, {}, ""),
+              ElementsAre("session.thread_status_idle"));
+  EXPECT_THAT(add(session::ToolEnded{.call = call, .text = "seen"}),
+              ElementsAre("agent.thread_message_received", "span.model_request_start"));
+}
+
+TEST_F(TranslatorTest, AJudgeThatIsAskedTwiceIsOneEvaluation) {
+  add(session::OutcomeDefined{
+      .id = "outc_1", .description = "d", .rubric = "r", .iterations_max = 1});
+  EXPECT_THAT(
+      answer(R"([{"type":"text","text":"done"}])"),
+      ElementsAre("agent.message", "span.model_request_end", "span.outcome_evaluation_start"));
+  EXPECT_THAT(add(session::ModelFailed{.asked = state_.asked->seq, .message = "busy"}),
+              ElementsAre("session.error", "session.status_rescheduled"));
+  EXPECT_THAT(add(session::TimerFired{}),
+              ElementsAre("session.status_running", "span.outcome_evaluation_ongoing"));
+  EXPECT_THAT(add(session::OutcomeGraded{.asked = state_.asked->seq,
+                                         .verdict = session::Verdict::kNeedsRevision,
+                                         .explanation = "no"}),
+              ElementsAre("span.outcome_evaluation_end", "span.model_request_start"));
+  const Json& end = last_["span.outcome_evaluation_end"];
+  EXPECT_EQ(end["result"], "max_iterations_reached");
+  EXPECT_EQ(end["outcome_evaluation_start_id"], last_["span.outcome_evaluation_start"]["id"]);
 }
 
 }  // namespace
