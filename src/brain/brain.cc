@@ -25,6 +25,7 @@
 #include "pons/session/agents.h"
 #include "pons/session/store_log.h"
 #include "pons/store/backup_route.h"
+#include "pons/store/copy_store.h"
 #include "pons/store/measured_store.h"
 #include "pons/store/postgres_store.h"
 #include "pons/store/sqlite_store.h"
@@ -34,6 +35,8 @@
 #include "sandbox_bills.h"
 #include "sandbox_toolbox.h"
 #include "session_metrics.h"
+#include "session_notes.h"
+#include "session_servers.h"
 #include "token_door.h"
 #include "trace_sender.h"
 
@@ -51,6 +54,11 @@ constexpr store::StoreLimits kStoreLimits{.value_bytes = 16ULL << 20,
                                           .transaction_bytes = 64ULL << 20};
 // A file, and the form around it. Whoever reads another body whole says how long it may be.
 constexpr std::uint64_t kBodyBytesMax = (files::FileLimits{}.bytes) + (64 << 10);
+
+// A tool of a server elsewhere may take its time; who asks has deadlines of their own.
+constexpr http::ClientLimits kCarryLimits{.first_byte_time = std::chrono::minutes(6),
+                                          .idle_time = std::chrono::minutes(6),
+                                          .idle_connections = 32};
 
 // 0: what the operator has set. One that nobody uses for so long was forgotten by somebody.
 constexpr sandbox::Limits kSandboxLimits{
@@ -87,7 +95,7 @@ Result<Stores> open_stores(supervisor::RoleRuntime& runtime, const std::string& 
       .open = open_through_gateway(runtime.loop(), runtime.channel_to(Role::kGateway)),
       .shown = database->second,
       .limits = kStoreLimits,
-      .is_only_user = true};
+      .is_alone = true};
   options.limits.queued_bytes = 2 * kStoreLimits.transaction_bytes;
   stores.database = TRY(linux::run_to_end(
       runtime.loop(), store::PostgresStore::open(runtime.loop(), std::move(options))));
@@ -95,6 +103,11 @@ Result<Stores> open_stores(supervisor::RoleRuntime& runtime, const std::string& 
 }
 
 Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
+  CO_TRY(const bool is_half, co_await store::is_unfinished_copy(memory.store));
+  if (is_half)
+    co_return make_error(ErrorCode::kUnsupported, "open store",
+                         "`pons migrate` has not finished copying to this store; run it again, or "
+                         "make another database");
   CO_TRY_VOID(co_await memory.projects.ensure_default());
   co_return co_await memory.keys.active();
 }
@@ -151,10 +164,19 @@ Result<int> run(roles::RoleStart start) {
   EgressBoundary boundary(loop, runtime->connector_to(Role::kEgress));
   store::MeasuredStore measured(*store, clock);
   session::StoreLog log(measured, clock, "brain");
-  session::Sessions sessions(loop, clock, log, model, hands, boundary);
+  memory::MemoryStores memories(measured, clock, [&boundary](std::string text) {
+    return credentials_in(boundary, std::move(text));
+  });
+  SessionNotes notes(memories);
+  ServerPins pins(measured, clock);
+  http::Client egress(loop, runtime->connector_to(Role::kEgress), "egress", kCarryLimits);
+  SessionServers servers(loop, egress, pins);
+  session::Sessions sessions(loop, clock, log, model, hands, boundary,
+                             {.notes = &notes, .servers = &servers});
   Minds minds{.sessions = sessions,
               .boundary = boundary,
-              .agents = TRY(agents_of(runtime->start().values))};
+              .agents = TRY(agents_of(runtime->start().values)),
+              .memories = &memories};
   runtime->add_routes(session_routes(minds));
   KeyFeedDoor door(loop, feed);
   managed::ManagedApi api(loop, measured, clock, sessions, door);
@@ -162,10 +184,9 @@ Result<int> run(roles::RoleStart start) {
   SandboxToolbox toolbox(loop, hands, boundary, sandboxes, minds.agents.at("default"));
   mcp::Server mcp_server(loop, toolbox);
   runtime->add_routes(mcp_routes(mcp_server));
-  memory::MemoryStores memories(measured, clock, [&boundary](std::string text) {
-    return credentials_in(boundary, std::move(text));
-  });
   runtime->add_routes(managed::memory_routes(memories));
+  runtime->add_routes(memory_routes(memories));
+  runtime->add_routes(server_routes(pins));
   files::FileStore files(measured, clock);
   runtime->add_routes(managed::file_routes(files));
   managed::DeploymentApi deployments(loop, measured, clock, sessions, "brain");
@@ -181,6 +202,8 @@ Result<int> run(roles::RoleStart start) {
       });
   runtime->metrics().add([&](telemetry::Page& page) {
     metrics.write(page, sessions.loaded());
+    notes.write_metrics(page);
+    servers.write_metrics(page);
     measured.write_metrics(page);
     if (traced) traces.write_metrics(page);
   });
@@ -193,6 +216,7 @@ Result<int> run(roles::RoleStart start) {
   work.spawn(toolbox.end_orphans());
   work.spawn(mcp_server.keep_tidy());
   work.spawn(sweep_memory(memories));
+  work.spawn(servers.keep_tidy());
   work.spawn(sweep_files(loop, files));
   work.spawn(deployments.keep_going());
   work.spawn(api.keep_going());

@@ -9,6 +9,7 @@
 #include "brain_fixture.h"
 #include "pons/base/json.h"
 #include "pons/managed/deployment_api.h"
+#include "pons/managed/file_routes.h"
 #include "pons/managed/managed.h"
 #include "pons/managed/memory_routes.h"
 #include "pons/managed/reference.h"
@@ -239,6 +240,8 @@ TEST_F(SessionRoutesTest, EveryRouteOfTheManagedApiIsInItsReferenceAndNoOther) {
   memory::MemoryStores memories(*store_, clock_, nullptr);
   auto routes = api.routes();
   std::ranges::move(managed::memory_routes(memories), std::back_inserter(routes));
+  files::FileStore files(*store_, clock_);
+  std::ranges::move(managed::file_routes(files), std::back_inserter(routes));
   managed::DeploymentApi deployments(*loop_, *store_, clock_, sessions_, "brain");
   std::ranges::move(deployments.routes(), std::back_inserter(routes));
   for (const http::Route& route : routes)

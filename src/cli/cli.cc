@@ -7,8 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "agent_commands.h"
 #include "command.h"
 #include "help.h"
+#include "migrate_command.h"
 #include "pons/base/json.h"
 #include "pons/base/text.h"
 #include "pons/base/version.h"
@@ -86,9 +88,12 @@ int run(int argc, char** argv) {
   add_metrics(app, common, exit_code);
   add_backup(app, common, exit_code);
   add_restore(app, common, exit_code);
+  add_migrate(app, common, exit_code);
   add_version(app, common, exit_code);
   add_sandbox(app, common, exit_code);
   add_mcp(app, exit_code);
+  add_mcp_pins(*app.get_subcommand("mcp"), common, exit_code);
+  add_memory(app, common, exit_code);
   add_completion(app, exit_code);
 
   if (explain_unknown_command(app, argc, argv)) return kUsageError;

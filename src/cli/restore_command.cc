@@ -21,7 +21,19 @@ uid_t owner_of(roles::Role role) {
   return geteuid() == 0 ? roles::uid_of(role) : geteuid();
 }
 
+// What is put there would be looked at by nobody.
+Result<void> refuse_with_postgres(const Common& common) {
+  const auto loaded = load_config(common);
+  if (!loaded || loaded->config.store.postgres.empty()) return {};
+  return make_error(
+      ErrorCode::kUnsupported, "restore",
+      "store.postgres is set: everything is in PostgreSQL, and is restored there "
+      "(pg_restore). To go on from this file instead, restore it with a configuration "
+      "without store.postgres, then `pons migrate` it to an empty database");
+}
+
 Result<int> restore(const std::string& state_dir, const Common& common, const std::string& file) {
+  TRY_VOID(refuse_with_postgres(common));
   const std::string models = models_file_of(file);
   const bool has_models = access(models.c_str(), F_OK) == 0;
   // First, so that a wrong file is told before anything is made or locked.

@@ -14,6 +14,15 @@ namespace {
 
 constexpr std::size_t kPasswordBytesMax = 1'000;
 
+Result<database::Address> address_of(const config::LoadedConfig& loaded) {
+  auto address = database::Address::parse(loaded.config.store.postgres);
+  if (address) return address;
+  return make_error(ErrorCode::kInvalid, "check store",
+                    fmt::format("{}: store.postgres: {}", loaded.file, address.error().message));
+}
+
+}  // namespace
+
 Result<Secret> read_password(const config::StoreConfig& store) {
   std::string text;
   if (!store.password_file.empty()) {
@@ -37,15 +46,6 @@ Result<Secret> read_password(const config::StoreConfig& store) {
                       "store: the password must be one line that is not empty");
   return secret;
 }
-
-Result<database::Address> address_of(const config::LoadedConfig& loaded) {
-  auto address = database::Address::parse(loaded.config.store.postgres);
-  if (address) return address;
-  return make_error(ErrorCode::kInvalid, "check store",
-                    fmt::format("{}: store.postgres: {}", loaded.file, address.error().message));
-}
-
-}  // namespace
 
 Result<void> check_store(const config::LoadedConfig& loaded) {
   if (loaded.config.store.postgres.empty()) return {};

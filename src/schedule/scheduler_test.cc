@@ -1,5 +1,7 @@
 #include "pons/schedule/scheduler.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "schedule_fixture.h"

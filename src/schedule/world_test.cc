@@ -2,6 +2,7 @@
 // they are stored, the clock is set, people change and pause things. By seeds that replay:
 // PONS_SCHEDULE_SEED=N schedule_test --gtest_filter=World.*
 
+#include <algorithm>
 #include <random>
 #include <set>
 

@@ -27,6 +27,12 @@ def as_nobody():
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Postgres:
     def __init__(self, case, password):
         self.password = password
@@ -40,10 +46,9 @@ class Postgres:
             os.chown(path, nobody.get("user", os.geteuid()), nobody.get("group", os.getegid()))
         self.run("initdb", "-D", self.data, "-U", "owner", "-E", "UTF8", "--locale=C", "--auth=trust", "--no-sync")
         with open(f"{self.data}/pg_hba.conf", "w", encoding="ascii") as rules:
-            rules.write("local all owner trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+            rules.write("local all owner trust\nlocal replication owner trust\n"
+                        "hostssl all all 127.0.0.1/32 scram-sha-256\n")
+        self.port = free_port()
         self.process = None
         case.addCleanup(self.stop)
         self.start()
@@ -102,6 +107,15 @@ class Postgres:
 
         wait_for(answers, "PostgreSQL answers", step=0.05)
 
+    def make_standby(self, case):
+        """A second server that has everything before a commit on this one is acknowledged."""
+        standby = Standby(case, self)
+        self.psql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+        self.psql("postgres", "SELECT pg_reload_conf()")
+        wait_for(lambda: self.psql("postgres", "SELECT sync_state FROM pg_stat_replication") == "sync",
+                 "the standby follows")
+        return standby
+
     def stop(self, how=signal.SIGINT):
         if self.process is None:
             return
@@ -110,3 +124,27 @@ class Postgres:
         self.process = None
         if how == signal.SIGKILL:
             os.unlink(f"{self.data}/postmaster.pid")
+
+
+class Standby(Postgres):
+    """Follows another server until it is promoted; behind the same certificate, on a port of its own."""
+
+    def __init__(self, case, primary):  # pylint: disable=super-init-not-called
+        self.directory = primary.directory
+        self.password = primary.password
+        self.authority_file = primary.authority_file
+        self.log_file = f"{self.directory}/standby.log"
+        self.port = free_port()
+        self.process = None
+        self.run("pg_basebackup", "-D", self.data, "-R", "-X", "stream", "-c", "fast", "--no-sync",
+                 "-d", f"host={self.directory} port={primary.port} user=owner application_name=standby")
+        case.addCleanup(self.stop)
+        self.start()
+
+    @property
+    def data(self):
+        return f"{self.directory}/standby"
+
+    def promote(self):
+        self.psql("postgres", "SELECT pg_promote()")
+        wait_for(lambda: self.psql("postgres", "SELECT pg_is_in_recovery()") == "f", "the standby takes writes")

@@ -18,8 +18,15 @@ constexpr Duration kSlack = std::chrono::seconds(5);
 
 }  // namespace
 
-Lane::Lane(linux::Loop& loop, Use use, std::size_t connections, const PostgresOptions& options)
-    : loop_(loop), use_(use), options_(options), is_idle_(loop), is_open_(loop), tasks_(loop) {
+Lane::Lane(linux::Loop& loop, Use use, std::size_t connections, const PostgresOptions& options,
+           Ears ears)
+    : loop_(loop),
+      use_(use),
+      options_(options),
+      ears_(std::move(ears)),
+      is_idle_(loop),
+      is_open_(loop),
+      tasks_(loop) {
   is_idle_.set();
   for (std::size_t i = 0; i < connections; ++i) slots_.push_back({.number = i});
   for (Slot& slot : slots_) tasks_.spawn(keep_open(slot));
@@ -39,7 +46,7 @@ Result<std::shared_ptr<Request>> Lane::push(Transaction statements, std::size_t 
                       "too much waits for the database already; try again later");
   auto request = std::make_shared<Request>(loop_);
   request->statements = std::move(statements);
-  request->may_repeat = use_ == Use::kRead;
+  request->may_repeat = use_ != Use::kWrite;
   request->is_counted = true;
   request->bytes = bytes;
   ++unanswered_;
@@ -61,6 +68,14 @@ Task<Result<std::vector<Outcome>>> Lane::wait(std::shared_ptr<Request> request,
                  : "too much waits for the database; try again later");
   co_return make_error(ErrorCode::kTimeout, "ask store",
                        "the database took too long; what was asked for may still happen");
+}
+
+bool Lane::is_open() const {
+  return std::ranges::any_of(slots_, [](const Slot& slot) { return slot.link != nullptr; });
+}
+
+void Lane::on_notification(Notification notification) {
+  if (ears_.heard) ears_.heard(notification);
 }
 
 Task<Result<void>> Lane::wait_until_open(TimePoint deadline) {
@@ -121,7 +136,7 @@ Task<> Lane::keep_open(Slot& slot) {
     Error why = co_await use_once(slot);
     slot.link = nullptr;
     if (slot.was_ready) pause = kFirstPause;
-    if (std::ranges::none_of(slots_, [](const Slot& each) { return each.link != nullptr; })) {
+    if (!is_open()) {
       if (!trouble_) LOG_WARN("lost the database", {"database", options_.shown}, {"error", why});
       trouble_ = std::move(why);
     }
@@ -148,8 +163,10 @@ Task<Error> Lane::use_once(Slot& slot) {
 Task<> Lane::prepare(Slot& slot, Link& link) {
   auto ready =
       co_await set_up(loop_, link, use_, options_.limits, loop_.now() + options_.connect_time);
-  if (ready && use_ == Use::kHold)
-    ready = co_await hold(loop_, link, loop_.now() + options_.connect_time);
+  if (ready && use_ == Use::kHold && options_.is_alone)
+    ready = co_await hold_alone(loop_, link, loop_.now() + options_.connect_time);
+  else if (ready && use_ == Use::kHold)
+    ready = co_await hold(loop_, link, options_.name, loop_.now() + options_.connect_time);
   if (!ready) co_return link.hang_up(std::move(ready).error());
   slot.link = &link;
   slot.was_ready = true;
@@ -157,6 +174,7 @@ Task<> Lane::prepare(Slot& slot, Link& link) {
   if (trouble_) LOG_INFO("the database is back", {"database", options_.shown});
   trouble_.reset();
   dispatch();
+  if (ears_.opened) ears_.opened();
 }
 
 }  // namespace pons::store::postgres

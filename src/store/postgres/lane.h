@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -14,14 +15,21 @@ namespace pons::store::postgres {
 // A few connections for one use, and what waits for them. Opens again what was lost.
 class Lane final : public LinkOwner {
  public:
+  // Of a connection that listens: what it hears, and that it hears again.
+  struct Ears {
+    std::function<void(const Notification&)> heard;
+    std::function<void()> opened;
+  };
   // `options` must outlive it.
-  Lane(linux::Loop& loop, Use use, std::size_t connections, const PostgresOptions& options);
+  Lane(linux::Loop& loop, Use use, std::size_t connections, const PostgresOptions& options,
+       Ears ears = {});
   ~Lane() override;
 
   // kUnavailable when too much waits already.
   Result<std::shared_ptr<Request>> push(Transaction statements, std::size_t bytes);
   // The answer, or what is so when there is none in time.
   Task<Result<std::vector<Outcome>>> wait(std::shared_ptr<Request> request, TimePoint deadline);
+  bool is_open() const;
   // An error when there is no connection by then: why.
   Task<Result<void>> wait_until_open(TimePoint deadline);
   auto wait_until_idle(TimePoint deadline) { return is_idle_.wait(deadline); }
@@ -41,11 +49,12 @@ class Lane final : public LinkOwner {
 
   void on_answered(const Request& request) override;
   void on_returned(std::shared_ptr<Request> request) override;
-  void on_notification(Notification) override {}
+  void on_notification(Notification notification) override;
 
   linux::Loop& loop_;
   const Use use_;
   const PostgresOptions& options_;
+  const Ears ears_;
   std::vector<Slot> slots_;
   std::deque<std::shared_ptr<Request>> waiting_;
   std::size_t unanswered_ = 0;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "asked_bytes.h"
+#include "bell.h"
 #include "lane.h"
 #include "session.h"
 #include "sql_shape.h"
@@ -61,18 +62,24 @@ struct PostgresStore::Lanes {
   Lanes(linux::Loop& loop, const PostgresOptions& options)
       : writes(loop, postgres::Use::kWrite, options.writing, options),
         reads(loop, postgres::Use::kRead, options.reading, options),
-        holder(loop, postgres::Use::kHold, options.is_only_user ? 1 : 0, options) {}
+        holder(loop, postgres::Use::kHold, options.name.empty() && !options.is_alone ? 0 : 1,
+               options,
+               {.heard = [this](const postgres::Notification& word) { bell.hear(word); },
+                .opened = [this] { bell.hear_again(); }}),
+        bell(loop, options.name, holder) {}
   postgres::Lane writes;
   postgres::Lane reads;
   postgres::Lane holder;
+  postgres::PostgresBell bell;
 };
 
 Task<Result<std::unique_ptr<PostgresStore>>> PostgresStore::open(linux::Loop& loop,
                                                                  PostgresOptions options) {
+  co_await loop.next_round();  // deadlines count from now, not from when the loop last looked
   if (const auto made = co_await make_tables(loop, options); !made)
     co_return explain(options.shown, made.error());
   std::unique_ptr<PostgresStore> store(new PostgresStore(loop, std::move(options)));
-  if (!store->options_.is_only_user) co_return std::move(store);
+  if (store->options_.name.empty() && !store->options_.is_alone) co_return std::move(store);
   // The server may still have to notice that a process before this one is gone.
   const auto held =
       co_await store->lanes_->holder.wait_until_open(loop.now() + store->options_.connect_time);
@@ -105,6 +112,10 @@ Task<Result<std::vector<Row>>> PostgresStore::read(Statement statement) {
   CO_TRY(auto outcomes, co_await lanes_->reads.wait(std::move(request),
                                                     loop_.now() + options_.limits.answer_time));
   co_return std::move(outcomes.front().rows);
+}
+
+Bell* PostgresStore::bell() {
+  return options_.name.empty() ? nullptr : &lanes_->bell;
 }
 
 Task<> PostgresStore::finish(TimePoint deadline) {

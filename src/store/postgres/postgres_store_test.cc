@@ -144,20 +144,89 @@ TEST_F(PostgresStoreTest, AServerThatMayForgetIsRefused) {
   EXPECT_THAT(error.message, HasSubstr("synchronous_commit is off"));
 }
 
-TEST_F(PostgresStoreTest, OneThatIsTheOnlyUserKeepsOthersOutUntilItIsGone) {
+TEST_F(PostgresStoreTest, ANameKeepsOthersOfTheSameNameOutUntilItsProcessIsGone) {
   auto alone = options();
-  alone.is_only_user = true;
+  alone.name = "node_a";
   alone.connect_time = std::chrono::seconds(2);
   auto first = run(*loop_, PostgresStore::open(*loop_, alone));
   ASSERT_TRUE(first) << first.error().describe();
   const auto second = run(*loop_, PostgresStore::open(*loop_, alone));
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kConflict);
-  EXPECT_THAT(second.error().message, HasSubstr("another Pons uses this database"));
+  EXPECT_THAT(second.error().message, HasSubstr("another Pons uses this database as node node_a"));
+  auto other = options();
+  other.name = "node_b";
+  EXPECT_TRUE(run(*loop_, PostgresStore::open(*loop_, std::move(other)))) << "who has another name";
   first->reset();
   alone.connect_time = std::chrono::seconds(30);
   const auto third = run(*loop_, PostgresStore::open(*loop_, alone));
   EXPECT_TRUE(third) << third.error().describe();
+}
+
+// ---- the bell
+
+// Topics that one of two who share the database hears of the other.
+class BellTest : public PostgresStoreTest {
+ protected:
+  std::unique_ptr<PostgresStore> open_as(std::string name) {
+    auto named = options();
+    named.name = std::move(name);
+    auto opened = run(*loop_, PostgresStore::open(*loop_, std::move(named)));
+    EXPECT_TRUE(opened) << opened.error().describe();
+    return std::move(*opened);
+  }
+  void hear_with(PostgresStore& store) {
+    store.bell()->listen([this](std::string_view topic) { heard_.emplace_back(topic); });
+  }
+  static Task<Result<void>> wait_for(linux::Loop& loop, std::vector<std::string>& heard,
+                                     std::string topic) {
+    for (int i = 0; i < 2'000; ++i) {
+      if (std::ranges::find(heard, topic) != heard.end()) co_return {};
+      co_await loop.sleep_for(std::chrono::milliseconds(5));
+    }
+    co_return make_error(ErrorCode::kTimeout, "wait", topic + " was not heard");
+  }
+  bool hears(std::string topic) {
+    return run(*loop_, wait_for(*loop_, heard_, std::move(topic))).has_value();
+  }
+
+  std::vector<std::string> heard_;
+};
+
+TEST_F(BellTest, OthersHearItAndWhoRingsDoesNot) {
+  const auto one = open_as("one");
+  const auto two = open_as("two");
+  hear_with(*two);
+  std::vector<std::string> own;
+  one->bell()->listen([&](std::string_view topic) { own.emplace_back(topic); });
+  one->bell()->ring("s:first");
+  two->bell()->ring("s:second");
+  EXPECT_TRUE(hears("s:first"));
+  EXPECT_TRUE(run(*loop_, wait_for(*loop_, own, "s:second")));
+  EXPECT_EQ(std::ranges::count(own, "s:first"), 0);
+}
+
+TEST_F(BellTest, ManyTopicsAtOnceAreFewWordsAndTooManyAreAnything) {
+  const auto one = open_as("one");
+  const auto two = open_as("two");
+  hear_with(*two);
+  for (int i = 0; i < 100; ++i) one->bell()->ring("s:same");
+  one->bell()->ring("last");
+  EXPECT_TRUE(hears("last"));
+  EXPECT_LE(std::ranges::count(heard_, "s:same"), 2) << "they leave together";
+  for (int i = 0; i < 1'000; ++i) one->bell()->ring("s:session-number-" + std::to_string(i));
+  EXPECT_TRUE(hears(std::string(Bell::kAnything)));
+}
+
+TEST_F(BellTest, WhoseConnectionWasLostHearsThatAnythingMayHaveHappened) {
+  const auto one = open_as("one");
+  hear_with(*one);
+  server_.execute("postgres",
+                  "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                  "WHERE query LIKE 'LISTEN%' AND datname = '" +
+                      database_ + "'");
+  EXPECT_TRUE(hears(std::string(Bell::kAnything)));
+  EXPECT_TRUE(one->bell()->is_open());
 }
 
 TEST_F(PostgresStoreTest, NoServerIsAnErrorThatSaysSo) {

@@ -57,6 +57,24 @@ Result<void> check_server(const Row& row) {
   return {};
 }
 
+// By the first bytes of a digest of its name.
+std::int64_t lock_of(const std::string& node) {
+  constexpr std::size_t kDigits = 15;  // hexadecimal, of a number that is not negative
+  constexpr int kHexadecimal = 16;
+  return static_cast<std::int64_t>(
+      std::stoull(sha256_hex("pons node " + node).substr(0, kDigits), nullptr, kHexadecimal));
+}
+
+Task<Result<bool>> try_advisory_lock(linux::Loop& loop, Link& link, std::string sql,
+                                     std::int64_t lock, TimePoint deadline) {
+  Transaction question;
+  question.push_back({.sql = std::move(sql), .values = {lock}});
+  CO_TRY(const auto outcomes, co_await ask(loop, link, std::move(question), deadline));
+  if (outcomes.front().rows.size() != 1) co_return false;
+  CO_TRY(const auto has_it, integer_of(outcomes.front().rows.front(), 0));
+  co_return has_it != 0;
+}
+
 // One migration, and the note that it was applied: both or neither, because one text is one
 // transaction.
 std::string script_of(const Migration& migration) {
@@ -106,16 +124,35 @@ Task<Result<void>> set_up(linux::Loop& loop, Link& link, Use use, const StoreLim
   co_return check_server(outcomes.front().rows.front());
 }
 
-Task<Result<void>> hold(linux::Loop& loop, Link& link, TimePoint deadline) {
-  Transaction question;
-  question.push_back({.sql = "SELECT pg_try_advisory_lock($1)", .values = {kOnlyUserLock}});
-  CO_TRY(const auto outcomes, co_await ask(loop, link, std::move(question), deadline));
-  if (outcomes.front().rows.size() == 1) {
-    CO_TRY(const auto has_it, integer_of(outcomes.front().rows.front(), 0));
-    if (has_it != 0) co_return {};
-  }
+Task<Result<void>> hold(linux::Loop& loop, Link& link, std::string_view name, TimePoint deadline) {
+  const std::string node(name);
+  CO_TRY(const auto may_share,
+         co_await try_advisory_lock(loop, link, "SELECT pg_try_advisory_lock_shared($1)",
+                                    kOnlyUserLock, deadline));
+  if (!may_share)
+    co_return make_error(ErrorCode::kConflict, "hold database",
+                         "somebody has this database for themselves: `pons migrate`, or an older "
+                         "Pons, which shares it with nobody");
+  CO_TRY(const auto is_first,
+         co_await try_advisory_lock(loop, link, "SELECT pg_try_advisory_lock($1)", lock_of(node),
+                                    deadline));
+  if (!is_first)
+    co_return make_error(
+        ErrorCode::kConflict, "hold database",
+        fmt::format("another Pons uses this database as node {}; a copy of a state "
+                    "directory needs a name of its own: remove brain/node there",
+                    node));
+  CO_TRY_VOID(co_await run_script(loop, link, fmt::format("LISTEN {}", kChannel), deadline));
+  co_return {};
+}
+
+Task<Result<void>> hold_alone(linux::Loop& loop, Link& link, TimePoint deadline) {
+  CO_TRY(const auto is_alone,
+         co_await try_advisory_lock(loop, link, "SELECT pg_try_advisory_lock($1)", kOnlyUserLock,
+                                    deadline));
+  if (is_alone) co_return {};
   co_return make_error(ErrorCode::kConflict, "hold database",
-                       "another Pons uses this database; give each one of its own");
+                       "a Pons uses this database; stop it first");
 }
 
 Task<Result<void>> migrate(linux::Loop& loop, Link& link, std::span<const Migration> known,

@@ -12,8 +12,11 @@ namespace pons::store::postgres {
 enum class Use : std::uint8_t {
   kWrite,
   kRead,
-  kHold,  // asks nothing: says by a lock that the database is in use
+  kHold,  // says by locks that the database is in use, and by whom; rings and hears the bell
 };
+
+// On which processes that share a database tell each other of news.
+inline constexpr std::string_view kChannel = "pons";
 
 // Asks a connection that somebody runs, and waits for the answer.
 Task<Result<std::vector<Outcome>>> ask(linux::Loop& loop, Link& link, Transaction statements,
@@ -24,9 +27,11 @@ Task<Result<std::vector<Outcome>>> ask(linux::Loop& loop, Link& link, Transactio
 Task<Result<void>> set_up(linux::Loop& loop, Link& link, Use use, const StoreLimits& limits,
                           TimePoint deadline);
 
-// Keeps everybody else out who asks for the same, until the connection ends. kConflict: somebody
-// has it.
-Task<Result<void>> hold(linux::Loop& loop, Link& link, TimePoint deadline);
+// Keeps everybody else out who comes with the same name, until the connection ends, and listens.
+// kConflict: somebody has it.
+Task<Result<void>> hold(linux::Loop& loop, Link& link, std::string_view name, TimePoint deadline);
+// Keeps everybody else out, whatever their name. kConflict: somebody is there.
+Task<Result<void>> hold_alone(linux::Loop& loop, Link& link, TimePoint deadline);
 
 // Brings the tables up to date. Of several connections that do so at once, one does it and the
 // others wait. `shown` is the database's name in messages.

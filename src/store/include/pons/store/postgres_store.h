@@ -6,6 +6,7 @@
 
 #include "pons/http/transport.h"
 #include "pons/linux/loop.h"
+#include "pons/store/bell.h"
 #include "pons/store/limits.h"
 #include "pons/store/store.h"
 
@@ -23,8 +24,11 @@ struct PostgresOptions {
   std::size_t writing = 4;  // connections
   std::size_t reading = 2;
   Duration connect_time = std::chrono::seconds(10);
-  // Whoever else asks for it on the same database is refused while this one is connected.
-  bool is_only_user = false;
+  // This process' among those that share the database; whoever else comes with the same is refused
+  // while this one is connected. Empty: it has none, and nobody's bell is heard.
+  std::string name = {};
+  // Nobody else may use the database while this one is connected.
+  bool is_alone = false;
 };
 
 // A PostgreSQL database, 14 or newer. A transaction is one trip there and back; several are under
@@ -39,7 +43,7 @@ class PostgresStore final : public Store {
  public:
   // Connects, checks that the server keeps what it acknowledges, and brings the tables up to date;
   // of several processes that do so at once, one does it. The error says what is wrong there.
-  // kConflict: somebody else is its only user.
+  // kConflict: somebody else has this name, or the database for themselves.
   static Task<Result<std::unique_ptr<PostgresStore>>> open(linux::Loop& loop,
                                                            PostgresOptions options);
   ~PostgresStore() override;
@@ -47,6 +51,9 @@ class PostgresStore final : public Store {
   Dialect dialect() const override { return Dialect::kPostgres; }
   Task<Result<std::vector<Outcome>>> write(Transaction transaction) override;
   Task<Result<std::vector<Row>>> read(Statement statement) override;
+
+  // Null without a name.
+  Bell* bell();
 
   // Waits until everything that was asked for is answered, also to those who left.
   Task<> finish(TimePoint deadline);
