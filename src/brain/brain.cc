@@ -35,6 +35,8 @@
 #include "sandbox_bills.h"
 #include "sandbox_toolbox.h"
 #include "session_metrics.h"
+#include "session_notes.h"
+#include "session_servers.h"
 #include "token_door.h"
 #include "trace_sender.h"
 
@@ -52,6 +54,11 @@ constexpr store::StoreLimits kStoreLimits{.value_bytes = 16ULL << 20,
                                           .transaction_bytes = 64ULL << 20};
 // A file, and the form around it. Whoever reads another body whole says how long it may be.
 constexpr std::uint64_t kBodyBytesMax = (files::FileLimits{}.bytes) + (64 << 10);
+
+// A tool of a server elsewhere may take its time; who asks has deadlines of their own.
+constexpr http::ClientLimits kCarryLimits{.first_byte_time = std::chrono::minutes(6),
+                                          .idle_time = std::chrono::minutes(6),
+                                          .idle_connections = 32};
 
 // 0: what the operator has set. One that nobody uses for so long was forgotten by somebody.
 constexpr sandbox::Limits kSandboxLimits{
@@ -157,10 +164,19 @@ Result<int> run(roles::RoleStart start) {
   EgressBoundary boundary(loop, runtime->connector_to(Role::kEgress));
   store::MeasuredStore measured(*store, clock);
   session::StoreLog log(measured, clock, "brain");
-  session::Sessions sessions(loop, clock, log, model, hands, boundary);
+  memory::MemoryStores memories(measured, clock, [&boundary](std::string text) {
+    return credentials_in(boundary, std::move(text));
+  });
+  SessionNotes notes(memories);
+  ServerPins pins(measured, clock);
+  http::Client egress(loop, runtime->connector_to(Role::kEgress), "egress", kCarryLimits);
+  SessionServers servers(loop, egress, pins);
+  session::Sessions sessions(loop, clock, log, model, hands, boundary,
+                             {.notes = &notes, .servers = &servers});
   Minds minds{.sessions = sessions,
               .boundary = boundary,
-              .agents = TRY(agents_of(runtime->start().values))};
+              .agents = TRY(agents_of(runtime->start().values)),
+              .memories = &memories};
   runtime->add_routes(session_routes(minds));
   KeyFeedDoor door(loop, feed);
   managed::ManagedApi api(loop, measured, clock, sessions, door);
@@ -168,10 +184,9 @@ Result<int> run(roles::RoleStart start) {
   SandboxToolbox toolbox(loop, hands, boundary, sandboxes, minds.agents.at("default"));
   mcp::Server mcp_server(loop, toolbox);
   runtime->add_routes(mcp_routes(mcp_server));
-  memory::MemoryStores memories(measured, clock, [&boundary](std::string text) {
-    return credentials_in(boundary, std::move(text));
-  });
   runtime->add_routes(managed::memory_routes(memories));
+  runtime->add_routes(memory_routes(memories));
+  runtime->add_routes(server_routes(pins));
   files::FileStore files(measured, clock);
   runtime->add_routes(managed::file_routes(files));
   managed::DeploymentApi deployments(loop, measured, clock, sessions, "brain");
@@ -187,6 +202,8 @@ Result<int> run(roles::RoleStart start) {
       });
   runtime->metrics().add([&](telemetry::Page& page) {
     metrics.write(page, sessions.loaded());
+    notes.write_metrics(page);
+    servers.write_metrics(page);
     measured.write_metrics(page);
     if (traced) traces.write_metrics(page);
   });
@@ -199,6 +216,7 @@ Result<int> run(roles::RoleStart start) {
   work.spawn(toolbox.end_orphans());
   work.spawn(mcp_server.keep_tidy());
   work.spawn(sweep_memory(memories));
+  work.spawn(servers.keep_tidy());
   work.spawn(sweep_files(loop, files));
   work.spawn(deployments.keep_going());
   work.spawn(api.keep_going());

@@ -57,8 +57,15 @@ Task<Result<std::unique_ptr<mcp::ServerAnswer>>> EgressSender::send(mcp::ServerR
                             .body = std::move(request.body)};
   order.fields.emplace_back("x-pons-url", way_.url);
   order.fields.emplace_back("x-pons-method", std::move(request.method));
-  order.fields.emplace_back("x-pons-environment", way_.environment);
+  if (way_.network.empty())
+    order.fields.emplace_back("x-pons-environment", way_.environment);
+  else
+    order.fields.emplace_back("x-pons-network", way_.network);
   order.fields.emplace_back("x-pons-for", way_.session);
+  if (!way_.vaults.empty()) {
+    order.fields.emplace_back("x-pons-project", way_.project);
+    order.fields.emplace_back("x-pons-vaults", way_.vaults);
+  }
   if (!way_.credential.empty()) order.fields.emplace_back("x-pons-credential", way_.credential);
   auto answered = co_await linux::within(loop_, deadline, egress_.send(std::move(order)));
   if (!answered) co_return too_late();

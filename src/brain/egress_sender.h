@@ -14,8 +14,12 @@ class EgressSender final : public mcp::Sender {
   struct Way {
     std::string url;
     std::string environment;
-    std::string credential;  // its name; empty: none
-    std::string session;     // for whom, for the record
+    std::string network = {};  // or a policy of its own
+    std::string credential;    // its name; empty: none
+    std::string session;       // for whom, for the record
+    std::string project = {};
+    std::string vaults =
+        {};  // of that project, by id, with commas; one may have a token for the URL
   };
   // `egress` outlives this and its answers.
   EgressSender(linux::Loop& loop, http::Client& egress, Way way)

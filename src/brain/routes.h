@@ -14,6 +14,9 @@
 namespace pons::mcp {
 class Server;
 }
+namespace pons::memory {
+class MemoryStores;
+}
 
 namespace pons::brain {
 
@@ -48,6 +51,7 @@ struct Minds {
   session::Sessions& sessions;
   session::Boundary& boundary;
   Agents agents;
+  memory::MemoryStores* memories = nullptr;  // none: agents have no memory
 };
 
 // To callers of the API (through the front, which says whose they are) and to the operator
@@ -60,6 +64,19 @@ struct Minds {
 //   POST      /sessions/{id}/archive     POST /sessions/{id}/replay
 //   GET       /sessions/{id}/outputs/{digest}
 std::vector<http::Route> session_routes(Minds& minds);
+
+// To the same callers, for what is theirs:
+//   POST /memory/search                           {"query", "stores", "limit"} -> {"hits"}
+//   GET  /memory/stores/{id}/notes/{note}         with provenance, pin and uses
+//   POST /memory/stores/{id}/notes/{note}/marks   {"pinned", "provenance"}
+std::vector<http::Route> memory_routes(memory::MemoryStores& stores);
+
+// To the same callers: tools of MCP servers of others that wait for a person.
+//   GET  /mcp-servers          {"servers": [{"url", "accepted", "pending"}]}
+//   POST /mcp-servers/accept   {"url", "tools": [{"name", "digest"}]}
+//   POST /mcp-servers/forget   {"url"}
+class ServerPins;
+std::vector<http::Route> server_routes(ServerPins& pins);
 
 // To the same callers:
 //   DELETE, GET, POST /mcp               MCP over streamable HTTP (pons/mcp/server.h)

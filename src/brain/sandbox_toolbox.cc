@@ -93,7 +93,7 @@ std::string SandboxToolbox::instructions() const {
          "unless they are kept.";
 }
 
-std::string SandboxToolbox::list() const {
+std::string SandboxToolbox::list(const std::string&) const {
   Json offered = Json::array();
   const auto all = parse_json(session::write_tools(agent_));
   for (const Json& tool : all.value_or(Json::array())) {

@@ -32,7 +32,7 @@ class SandboxToolbox final : public mcp::Toolbox {
         work_(loop) {}
 
   std::string instructions() const override;
-  std::string list() const override;
+  std::string list(const std::string& project) const override;
   Task<Result<mcp::ToolResult>> call(mcp::ToolCall call) override;
   void cancel(const std::string& session, const std::string& call) override;
   void end(const std::string& session) override;

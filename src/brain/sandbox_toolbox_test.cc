@@ -170,7 +170,7 @@ TEST_F(SandboxToolboxTest, OffersTheTwoToolsThatAgentsHave) {
 
 TEST_F(SandboxToolboxTest, AnAgentThatMayNotHaveThemLendsNone) {
   SandboxToolbox none(*loop_, sandboxes_, boundary_, list_, {.tools = {"ask_human"}});
-  EXPECT_EQ(none.list(), "[]");
+  EXPECT_EQ(none.list("default"), "[]");
 }
 
 TEST_F(SandboxToolboxTest, ACommandRunsInTheLastSandboxOfItsSession) {

@@ -103,6 +103,18 @@ std::string title_of(const Json& message) {
   return title;
 }
 
+// {"call", "allow", "message"}: to a call that a person has to allow.
+Result<Event> decision_of(const JsonPlace& place) {
+  TRY_VOID(place.expect_object({"type", "call", "allow", "message"}));
+  for (const char* key : {"call", "allow"})
+    if (!place.has(key)) return place.refuse(fmt::format("\"{}\" is missing", key));
+  constexpr std::uint64_t kSeqMax = 1'000'000'000;
+  return session::UserDecision{
+      .call = static_cast<session::Seq>(TRY(place.at("call").number(1, kSeqMax))),
+      .allowed = TRY(place.at("allow").flag()),
+      .message = TRY(text_at(place, "message", 4'096))};
+}
+
 Result<Event> input_of(const JsonPlace& place) {
   if (!place.value.is_object() || !place.has("type")) return place.refuse("must have a \"type\"");
   const std::string type = TRY(place.at("type").text());
@@ -126,7 +138,9 @@ Result<Event> input_of(const JsonPlace& place) {
     TRY_VOID(place.expect_object({"type"}));
     return session::Interrupted{};
   }
-  return place.at("type").refuse("must be user.message, user.answer or user.interrupt");
+  if (type == "user.decision") return decision_of(place);
+  return place.at("type").refuse(
+      "must be user.message, user.answer, user.decision or user.interrupt");
 }
 
 Result<session::AgentSpec> agent_of(const JsonPlace& place, const Agents& agents) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent_stores.h"
 #include "caller_project.h"
 #include "pons/base/json.h"
 #include "pons/base/text.h"
@@ -89,6 +90,7 @@ Task<Result<Json>> create_session(Minds& minds, http::Exchange& exchange, std::s
   CO_TRY(const auto body, co_await read_body(exchange));
   CO_TRY(auto wish, parse_new_session(body, minds.agents));
   wish.project = std::move(project);
+  CO_TRY_VOID(co_await find_memory(minds.memories, wish.project, wish.agent.memory));
   CO_TRY(const auto summary, co_await minds.sessions.create(std::move(wish)));
   co_return to_json(summary);
 }

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "agent_commands.h"
 #include "command.h"
 #include "help.h"
 #include "migrate_command.h"
@@ -91,6 +92,8 @@ int run(int argc, char** argv) {
   add_version(app, common, exit_code);
   add_sandbox(app, common, exit_code);
   add_mcp(app, exit_code);
+  add_mcp_pins(*app.get_subcommand("mcp"), common, exit_code);
+  add_memory(app, common, exit_code);
   add_completion(app, exit_code);
 
   if (explain_unknown_command(app, argc, argv)) return kUsageError;

@@ -164,7 +164,8 @@ void add_mcp(CLI::App& app, int& exit_code) {
       "{\"PONS_API_KEY\": \"pons_…\"}}}}\n"
       "\n"
       "EXIT STATUS\n  0 the program has left; 1 there is no key, or the server cannot be named.");
-  command->callback([words, &exit_code] {
+  command->callback([command, words, &exit_code] {
+    if (!command->get_subcommands().empty()) return;
     linux::ignore_sigpipe();
     const auto done = run_bridge(*words);
     exit_code = done ? *done : 1;

@@ -117,10 +117,11 @@ Result<std::shared_ptr<const Policy>> Attachments::compile(const PolicyChoice& c
   return Policy::compile(*document, ++generation_, packages_);
 }
 
-Result<std::shared_ptr<const Policy>> Attachments::find_policy(std::string environment) {
-  if (environment.empty())
-    return make_error(ErrorCode::kInvalid, "find environment", "no environment is named");
-  auto policy = TRY(compile({.environment = std::move(environment), .document = {}}));
+Result<std::shared_ptr<const Policy>> Attachments::find_policy(const PolicyChoice& choice) {
+  if (choice.environment.empty() == choice.document.empty())
+    return make_error(ErrorCode::kInvalid, "find environment",
+                      "either an environment is named, or a policy given");
+  auto policy = TRY(compile(choice));
   TRY_VOID(check_secrets(*policy));
   return policy;
 }

@@ -50,8 +50,8 @@ class Attachments {
   Result<std::string> document_of(std::string_view id) const;
 
   std::shared_ptr<AttachedSandbox> find(std::string_view id) const;
-  // Of an environment, as it is now.
-  Result<std::shared_ptr<const Policy>> find_policy(std::string environment);
+  // Of an environment, as it is now, or of a document: one of the two.
+  Result<std::shared_ptr<const Policy>> find_policy(const PolicyChoice& choice);
   const std::map<std::uint64_t, std::shared_ptr<AttachedSandbox>>& all() const { return all_; }
 
  private:

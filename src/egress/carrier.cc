@@ -51,7 +51,8 @@ Result<Carrier::Order> Carrier::read_order(const http::RequestHead& head) {
   if (name != nullptr && is_built_in(*name)) return wrong("roles of ours are not outside");
   const std::string whose = value("x-pons-for");
   if (!is_id_text(whose)) return wrong("x-pons-for must name a session");
-  auto policy = TRY(attachments_.find_policy(value("x-pons-environment")));
+  auto policy = TRY(attachments_.find_policy(
+      {.environment = value("x-pons-environment"), .document = value("x-pons-network")}));
   order.sandbox = std::make_shared<AttachedSandbox>(
       boundary_.loop, kKeysBegin + ++carried_, fmt::format("for:{}", whose), std::move(policy));
   for (const http::Field& field : head.fields)

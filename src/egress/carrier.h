@@ -13,7 +13,8 @@ namespace pons::egress {
 // sandbox under that environment would: judged by its policy, the credential put in where it is
 // bound to, the answer scrubbed, all of it on record.
 //
-//   POST /carry   x-pons-environment: NAME    x-pons-url: https://host/path
+//   POST /carry   x-pons-environment: NAME    or x-pons-network: POLICY, a document on one line
+//                 x-pons-url: https://host/path
 //                 x-pons-method: DELETE | GET | POST
 //                 x-pons-credential: NAME     may be missing; leaves as "Authorization: Bearer …"
 //                 x-pons-for: SESSION         for the record

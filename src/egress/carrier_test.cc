@@ -105,6 +105,23 @@ TEST_F(CarrierTest, TheHostGetsTheSecretAndTheBrainNeverSeesIt) {
   EXPECT_THAT(logged(), HasSubstr("for:ses_1"));
 }
 
+TEST_F(CarrierTest, APolicyOfItsOwnTakesThePlaceOfAnEnvironment) {
+  http::ClientRequest request = with(order(), "x-pons-environment", "");
+  request.fields.emplace_back(
+      "x-pons-network",
+      R"({"mode":"list","credentials":["TOKEN"],"allow":[{"host":"api.test.example"}]})");
+  EXPECT_EQ(carry(request).status, 200);
+  EXPECT_THAT(seen_, HasSubstr(kSecret));
+  seen_.clear();
+  for (const char* wrong : {"{", R"({"mode":"none"})", R"({"mode":"list","allow":[]})"}) {
+    request.fields.back().second = wrong;
+    EXPECT_GE(carry(request).status, 400) << wrong;
+  }
+  request.fields.back().second = R"({"mode":"public"})";
+  EXPECT_EQ(carry(with(request, "x-pons-environment", "web")).status, 400) << "which of the two?";
+  EXPECT_EQ(seen_, "");
+}
+
 TEST_F(CarrierTest, OtherMethodsHaveNoBody) {
   const Answer answer = carry(with(order(), "x-pons-method", "DELETE"));
   EXPECT_EQ(answer.status, 200) << answer.text;

@@ -8,7 +8,7 @@ namespace pons::egress {
 // count against the limits of the session it belongs to, and nobody can tell these yet.
 class NoTools final : public mcp::Toolbox {
  public:
-  std::string list() const override { return "[]"; }
+  std::string list(const std::string&) const override { return "[]"; }
   Task<Result<mcp::ToolResult>> call(mcp::ToolCall) override {
     co_return make_error(ErrorCode::kNotFound, "call tool", "there is no such tool");
   }

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view kOwn = "/x/";
 constexpr std::string_view kManaged = "/v1/";
-constexpr std::array<std::string_view, 4> kOwnCollections = {"sessions", "agents", "api-keys",
-                                                             "project"};
+constexpr std::array<std::string_view, 6> kOwnCollections = {"sessions", "agents",      "api-keys",
+                                                             "project",  "mcp-servers", "memory"};
 constexpr auto kManagedCollections =
     std::to_array<std::string_view>({"agents", "deployment_runs", "deployments", "environments",
                                      "files", "memory_stores", "sessions"});
@@ -49,7 +49,10 @@ std::string_view needed_scope(const http::RequestHead& request) {
   const std::string_view path = request.path();
   const std::string_view own = word_behind(path, kOwn);
   if (own == "api-keys" || own == "project") return "admin";
-  if (request.method == "GET" || request.method == "HEAD") return "read";
+  // A search has a body, and changes nothing.
+  const bool only_looks =
+      request.method == "GET" || request.method == "HEAD" || path == "/x/memory/search";
+  if (only_looks) return "read";
   return own == "sessions" || word_behind(path, kManaged) == "sessions" ? "sessions" : "agents";
 }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "pons/base/text.h"
+
 namespace pons::managed {
 
 namespace {
@@ -127,14 +129,51 @@ Result<Json> read_changed_environment(const Json& before, const Json& body) {
   return after;
 }
 
-std::string network_policy_of(const Json& environment) {
+namespace {
+
+// One wrong rule would make the whole policy wrong. What is no name of a host gets none, and so is
+// not reached.
+bool is_name(std::string_view host) {
+  const bool is_plain =
+      host.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") ==
+      std::string_view::npos;
+  const std::size_t dot = host.rfind('.');
+  if (!is_plain || dot == std::string_view::npos || dot + 1 == host.size()) return false;
+  const char first_of_last = host[dot + 1];
+  const bool is_address = first_of_last >= '0' && first_of_last <= '9';
+  return !is_address && !host.ends_with(".localhost") && !host.ends_with("pons.internal");
+}
+
+// "https://host:port/path" as a rule for that host and port; null: it is none.
+Json rule_for(const std::string& url) {
+  const bool is_tls = url.starts_with("https://");
+  std::string_view rest = std::string_view(url).substr(url.find("://") + 3);
+  rest = rest.substr(0, rest.find_first_of("/?#"));
+  std::uint64_t port = is_tls ? 443 : 80;
+  const std::size_t colon = rest.rfind(':');
+  if (colon != std::string_view::npos && rest.find(']', colon) == std::string_view::npos) {
+    port = parse_decimal(rest.substr(colon + 1)).value_or(port);
+    rest = rest.substr(0, colon);
+  }
+  if (!is_name(rest) || port == 0 || port > 65'535) return nullptr;
+  return {{"host", rest}, {"ports", {port}}};
+}
+
+}  // namespace
+
+std::string network_policy_of(const Json& environment, const Json& mcp_servers) {
   const Json& config = environment.at("config");
-  if (config.at("type") != "cloud") return {};
+  // The machine is elsewhere; servers are asked from here.
+  if (config.at("type") != "cloud") return mcp_servers.empty() ? "" : R"({"mode":"public"})";
   const Json& networking = config.at("networking");
   if (networking.at("type") == "unrestricted") return R"({"mode":"public"})";
   Json policy = {{"mode", "list"}, {"allow", Json::array()}};
   for (const Json& host : networking.at("allowed_hosts"))
     policy["allow"].push_back({{"host", host}});
+  if (networking.at("allow_mcp_servers").get<bool>())
+    for (const Json& server : mcp_servers)
+      if (Json rule = rule_for(server.at("url").get<std::string>()); !rule.is_null())
+        policy["allow"].push_back(std::move(rule));
   if (networking.at("allow_package_managers").get<bool>())
     policy["packages"] = {"apt", "npm", "pip", "cargo"};
   if (policy["allow"].empty() && !policy.contains("packages")) return {};

@@ -8,7 +8,8 @@ namespace pons::managed {
 Result<Json> read_new_environment(const Json& body);
 Result<Json> read_changed_environment(const Json& before, const Json& body);
 
-// The policy of its sandboxes toward the network, as egress reads it; empty: they have none.
-std::string network_policy_of(const Json& environment);
+// The policy of its sandboxes toward the network, as egress reads it; empty: they have none. Where
+// the environment lets MCP servers be reached, those of the agent are in it.
+std::string network_policy_of(const Json& environment, const Json& mcp_servers);
 
 }  // namespace pons::managed

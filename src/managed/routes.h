@@ -5,6 +5,7 @@
 #include "pons/managed/caller.h"
 #include "pons/managed/documents.h"
 #include "pons/managed/session_tokens.h"
+#include "pons/memory/memory_stores.h"
 #include "pons/session/sessions.h"
 #include "session_orders.h"
 
@@ -17,6 +18,7 @@ struct Objects {
   Documents agents{store, clock, "agents", "agent", "agent"};
   Documents environments{store, clock, "environments", "environment", "env"};
   SessionOrders orders{store, clock};
+  memory::MemoryStores memories{store, clock, {}};  // to look things up: it writes nothing
 };
 
 // 404 when there is no such version of it.

@@ -4,10 +4,12 @@
 
 #include "agent_shape.h"
 #include "event_input.h"
+#include "memory_grants.h"
 #include "multiagent_shape.h"
 #include "outcome_shape.h"
 #include "pons/base/id.h"
 #include "pons/base/text.h"
+#include "resource_shape.h"
 #include "session_shape.h"
 
 namespace pons::managed {
@@ -136,7 +138,7 @@ Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, Se
   CO_TRY(const auto agent, co_await find_agent(objects, wish.project, body["agent"]));
   CO_TRY(const auto environment, co_await find_environment(objects, wish.project, place));
   CO_TRY(const auto config, parse_json(environment.text));
-  CO_TRY_VOID(expect_none(place, "resources", "resources"));
+  CO_TRY(const auto resources, co_await read_resources(objects, wish.project, place));
   CO_TRY_VOID(expect_none(place, "vault_ids", "vaults"));
   CO_TRY(const auto title, optional_text(place, "title", {.max = 256}));
   CO_TRY(auto metadata, read_metadata(place, "metadata"));
@@ -148,6 +150,8 @@ Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, Se
   if (may_be_there) say_once(wish.id, events);
 
   session::AgentSpec spec = spec_of(agent, config);
+  add_memory(agent, resources, spec);
+  CO_TRY_VOID(check_tool_names(spec));
   if (has_value(place, "budget")) {
     CO_TRY(spec.budget_nano, read_budget(place.at("budget")));
   }
@@ -161,7 +165,7 @@ Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, Se
                                       .text = dump_json({{"agent", agent},
                                                          {"title", or_null(title)},
                                                          {"metadata", std::move(metadata)},
-                                                         {"resources", Json::array()},
+                                                         {"resources", resources},
                                                          {"vault_ids", Json::array()},
                                                          {"budget_nano", spec.budget_nano}})});
   if (!order && order.error().status == 409 && may_be_there)

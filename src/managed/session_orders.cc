@@ -64,6 +64,10 @@ void add_filter(Conditions& conditions, const OrderFilter& filter) {
   if (!filter.agent.empty()) conditions.add("o.agent_id", "=", filter.agent);
   if (filter.agent_version) conditions.add("o.agent_version", "=", *filter.agent_version);
   if (!filter.deployment.empty()) conditions.add("o.deployment_id", "=", filter.deployment);
+  // The documents are ours: within a text, a quote has a backslash before it.
+  if (!filter.memory_store.empty())
+    conditions.add("o.document", "LIKE",
+                   fmt::format(R"(%"memory_store_id":"{}"%)", filter.memory_store));
   if (filter.after_ms) conditions.add("o.created", ">=", *filter.after_ms);
   if (filter.before_ms) conditions.add("o.created", "<", *filter.before_ms);
   add_statuses(conditions, filter);

@@ -32,6 +32,7 @@ struct OrderFilter {
   std::string agent;  // empty: any
   std::optional<std::int64_t> agent_version = std::nullopt;
   std::string deployment;
+  std::string memory_store;                              // among its resources
   std::vector<std::string> statuses;                     // of the log: "idle", "running" …
   bool terminated = false;                               // archived ones are wanted by name
   std::optional<std::int64_t> after_ms = std::nullopt;   // made then or later

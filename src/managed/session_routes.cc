@@ -2,7 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "agent_shape.h"
+#include "memory_grants.h"
 #include "outcome_shape.h"
+#include "pons/base/id.h"
 #include "pons/managed/fields.h"
 #include "routes.h"
 #include "session_maker.h"
@@ -41,6 +43,9 @@ Result<OrderFilter> read_order_filter(const Query& query) {
   filter.agent = query.find("agent_id").value_or("");
   filter.agent_version = TRY(query.number("agent_version", 1'000'000'000));
   filter.deployment = query.find("deployment_id").value_or("");
+  filter.memory_store = query.find("memory_store_id").value_or("");
+  if (!filter.memory_store.empty() && !is_id_text(filter.memory_store))
+    return make_error(ErrorCode::kInvalid, "read query", "memory_store_id: is no id");
   const std::string order = query.find("order").value_or("desc");
   if (order != "asc" && order != "desc")
     return make_error(ErrorCode::kInvalid, "read query", "order: must be asc or desc");
@@ -124,6 +129,7 @@ Task<Reply<Json>> update(Context& context, Call& call) {
            co_await context.objects.environments.find(order.project, order.environment));
     CO_TRY(const auto config, parse_json(environment.text));
     session::AgentSpec spec = spec_of(said["agent"], config);
+    add_memory(said["agent"], said["resources"], spec);
     spec.budget_nano = budget;
     CO_TRY_VOID(
         co_await context.sessions.add(order.session, session::AgentChanged{std::move(spec)}));

@@ -40,6 +40,17 @@ void add_custom(const Json& tool, session::AgentSpec& spec) {
                                                   {"input_schema", tool["input_schema"]}})});
 }
 
+// The server's address stands in one list of the agent, and what of it may be used in the other.
+void add_server(const Json& toolset, const Json& servers, session::AgentSpec& spec) {
+  for (const Json& server : servers)
+    if (server.at("name") == toolset.at("mcp_server_name"))
+      spec.servers.push_back(
+          {.name = server.at("name"),
+           .url = server.at("url"),
+           .toolset = dump_json({{"default_config", toolset.at("default_config")},
+                                 {"configs", toolset.at("configs")}})});
+}
+
 std::string text_or_empty(const Json& value) {
   return value.is_string() ? value.get<std::string>() : std::string();
 }
@@ -51,11 +62,12 @@ session::AgentSpec spec_of(const Json& agent, const Json& environment) {
   spec.name = agent.at("name");
   spec.model = agent.at("model").at("id");
   spec.system = text_or_empty(agent.at("system"));
-  spec.network = network_policy_of(environment);
+  spec.network = network_policy_of(environment, agent.at("mcp_servers"));
   spec.outside = environment.at("config").at("type") == "self_hosted";
   for (const Json& tool : agent.at("tools")) {
     if (tool["type"] == "agent_toolset_20260401") add_built_in(tool, spec);
     if (tool["type"] == "custom") add_custom(tool, spec);
+    if (tool["type"] == "mcp_toolset") add_server(tool, agent.at("mcp_servers"), spec);
   }
   if (const auto multiagent = agent.find("multiagent"); multiagent != agent.end())
     add_members(*multiagent, environment, spec_of, spec);

@@ -57,6 +57,12 @@ const char* error_type_of(Trouble trouble) {
   }
 }
 
+// What a person has to look at first is no failure to connect, but there is no nearer word.
+const char* error_type_of(session::ServerFault fault) {
+  return fault == session::ServerFault::kAuthentication ? "mcp_authentication_failed_error"
+                                                        : "mcp_connection_failed_error";
+}
+
 const char* stop_of(EndReason reason) {
   switch (reason) {
     case EndReason::kEndTurn:
@@ -140,10 +146,8 @@ struct Translator::Making {
     add("user.tool_confirmation", std::move(fields));
     if (event.allowed) return;
     const session::Call* call = after.find_call(event.call);
-    add("agent.tool_result", {.seq = stored.seq, .part = Part::kMessage},
-        {{"tool_use_id", call_id(event.call)},
-         {"content", text_blocks(call == nullptr ? "" : call->result)},
-         {"is_error", true}});
+    add_result({.seq = stored.seq, .part = Part::kMessage}, call, event.call,
+               call == nullptr ? "" : call->result, true);
   }
   void operator()(const session::UserToolResult& event) const {
     const session::Call* call = before.find_call(event.call);
@@ -223,14 +227,35 @@ struct Translator::Making {
     const bool asks = call != nullptr && call->waits_for == session::WaitsFor::kDecision;
     fields["evaluated_permission"] = asks ? "ask" : "allow";
     fields["evaluation"] = {{"type", asks ? "always_ask" : "always_allow"}};
-    add("agent.tool_use", std::move(fields));
+    const bool is_server = call != nullptr && !call->server.empty();
+    if (is_server) {
+      fields["name"] = call->server_name;
+      fields["mcp_server_name"] = call->server;
+    }
+    add(is_server ? "agent.mcp_tool_use" : "agent.tool_use", std::move(fields));
   }
   void operator()(const session::ToolEnded& event) const {
     if (translator.threads_.contains(event.call)) return end_thread(event);
-    add("agent.tool_result",
-        {{"tool_use_id", call_id(event.call)},
-         {"content", text_blocks(event.shown.empty() ? event.text : event.shown)},
-         {"is_error", event.is_error}});
+    add_result({.seq = stored.seq}, after.find_call(event.call), event.call,
+               event.shown.empty() ? event.text : event.shown, event.is_error);
+  }
+  void add_result(EventId id, const session::Call* call, session::Seq seq, std::string_view text,
+                  bool is_error) const {
+    const bool is_server = call != nullptr && !call->server.empty();
+    add(is_server ? "agent.mcp_tool_result" : "agent.tool_result", id,
+        {{is_server ? "mcp_tool_use_id" : "tool_use_id", call_id(seq)},
+         {"content", text_blocks(text)},
+         {"is_error", is_error}});
+  }
+
+  // The turn goes on without its tools; the next one tries again.
+  void operator()(const session::ServerTrouble& event) const {
+    add("session.error", {.seq = stored.seq, .part = Part::kError},
+        {{"error",
+          {{"type", error_type_of(event.fault)},
+           {"message", event.message},
+           {"mcp_server_name", event.server},
+           {"retry_status", {{"type", "retrying"}}}}}});
   }
 
   void operator()(const session::TurnEnded& event) const {

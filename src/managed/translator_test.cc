@@ -110,6 +110,56 @@ TEST_F(TranslatorTest, SecretsAreShownAsTheLogShowsThem) {
   EXPECT_EQ(last_["agent.tool_result"]["content"][0]["text"], "yyy");
 }
 
+TEST(ServersTranslated, TheirToolsAndTroublesAreShownAsTheApiHasThem) {
+  session::State state;
+  Translator translator(kSession);
+  std::vector<Json> shown;
+  const auto add = [&](session::Event event) {
+    std::vector<session::StoredEvent> log = {
+        {.seq = state.head + 1, .at_ms = 1'000, .event = std::move(event)}};
+    session::fold(state, log.back());
+    session::settle(state, 1'000, log);
+    for (const session::StoredEvent& stored : log)
+      for (PublicEvent& made : translator.take(stored))
+        shown.push_back(parse_json(made.text).value());
+  };
+  const auto last = [&](std::string_view type) {
+    Json found;
+    for (const Json& event : shown)
+      if (event["type"] == type) found = event;
+    return found;
+  };
+  session::AgentSpec agent{.model = "m"};
+  agent.servers = {{.name = "far", .url = "https://far.example/mcp"}};
+  add(session::Created{.agent = agent});
+  add(session::UserMessage{.content = R"([{"type":"text","text":"hi"}])"});
+  add(session::ServerTrouble{.server = "other", .message = "it is not there"});
+  EXPECT_EQ(last("session.error")["error"]["type"], "mcp_connection_failed_error");
+  EXPECT_EQ(last("session.error")["error"]["mcp_server_name"], "other");
+  add(session::ServerTrouble{
+      .server = "other", .fault = session::ServerFault::kAuthentication, .message = "401"});
+  EXPECT_EQ(last("session.error")["error"]["type"], "mcp_authentication_failed_error");
+  add(session::Equipped{
+      .asked = *state.equipping,
+      .tools = {{.server = "far", .name = "a.b", .alias = "far__a_b", .asks = true}}});
+  add(session::ModelAnswered{
+      .asked = state.asked->seq,
+      .content = R"([{"type":"tool_use","id":"a","name":"far__a_b","input":{"x":1}},
+                     {"type":"tool_use","id":"b","name":"far__a_b","input":{}}])",
+      .stop_reason = "tool_use"});
+  const Json use = last("agent.mcp_tool_use");
+  EXPECT_EQ(use["mcp_server_name"], "far");
+  EXPECT_EQ(use["name"], "a.b");
+  EXPECT_EQ(use["evaluated_permission"], "ask");
+  EXPECT_EQ(last("session.status_idle")["stop_reason"]["type"], "requires_action");
+  add(session::UserDecision{.call = state.calls[0].seq, .allowed = true});
+  add(session::ToolEnded{.call = state.calls[0].seq, .text = "3"});
+  EXPECT_EQ(last("agent.mcp_tool_result")["content"][0]["text"], "3");
+  add(session::UserDecision{.call = state.calls[1].seq, .allowed = false});
+  EXPECT_EQ(last("agent.mcp_tool_result")["mcp_tool_use_id"], use["id"]);
+  EXPECT_EQ(last("agent.mcp_tool_result")["is_error"], true);
+}
+
 TEST_F(TranslatorTest, AModelThatFailsIsAnErrorAndATryLater) {
   say();
   EXPECT_THAT(

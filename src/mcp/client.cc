@@ -42,11 +42,17 @@ Error error_of(int status) {
   return wrong("ask MCP server", fmt::format("the server answered {}", status));
 }
 
+// Before a tool was called: whatever went wrong, it has done nothing.
+Error not_called(Error error) {
+  if (error.code != ErrorCode::kDenied) error.code = ErrorCode::kInvalid;
+  return error;
+}
+
 // The texts of a result, and a word for each part that is none.
 Result<RemoteResult> read_result(const std::string& text) {
-  const Json json = TRY(parse_json(text));
+  const Json json = parse_json(text).value_or(Json());
   if (!json.is_object() || !json.contains("content") || !json.at("content").is_array())
-    return wrong("read result", "the server's result has no content");
+    return make_error(ErrorCode::kIo, "read result", "the server's result has no content");
   RemoteResult result;
   if (json.contains("isError") && json.at("isError").is_boolean())
     result.is_error = json.at("isError").get<bool>();
@@ -112,8 +118,10 @@ Task<Result<std::string>> Client::ask(std::string method, std::string params) {
 
 // kNotFound: the server does not know the session.
 Task<Result<std::string>> Client::ask_once(const Request& request, TimePoint deadline) {
+  last_status_ = 0;
   CO_TRY(const auto answer,
          co_await sender_.send(request_of("POST", write_message(request)), deadline));
+  last_status_ = answer->status();
   if (answer->status() == 404 && !session_.empty())
     co_return make_error(ErrorCode::kNotFound, "ask MCP server", "the session is over");
   if (answer->status() != 200) co_return error_of(answer->status());
@@ -123,10 +131,17 @@ Task<Result<std::string>> Client::ask_once(const Request& request, TimePoint dea
       co_return wrong("greet MCP server", "the server's session has a name that cannot be used");
     session_ = std::string(session);
   }
-  CO_TRY(auto reply, co_await read_reply(*answer, request.id, deadline));
-  if (const auto* error = std::get_if<RpcError>(&reply.outcome))
+  auto reply = co_await read_reply(*answer, request.id, deadline);
+  if (!reply) {
+    // Whatever it said instead, a tool that was called may have done something.
+    Error error = reply.error();
+    if (request.method == "tools/call" && error.code != ErrorCode::kTimeout)
+      error.code = ErrorCode::kIo;
+    co_return error;
+  }
+  if (const auto* error = std::get_if<RpcError>(&reply->outcome))
     co_return wrong("ask MCP server", fmt::format("the server refused: {}", shown(error->message)));
-  co_return std::move(std::get<std::string>(reply.outcome));
+  co_return std::move(std::get<std::string>(reply->outcome));
 }
 
 // As JSON, or behind whatever else the server has to say first.
@@ -213,7 +228,7 @@ Task<Result<RemoteResult>> Client::call(std::string tool, std::string arguments,
   const std::string params =
       fmt::format(R"({{"name":{},"arguments":{}}})", dump_json(Json(tool)), arguments);
   for (bool is_again = false;; is_again = true) {
-    CO_TRY_VOID(co_await check(tool, pins));
+    if (const auto may = co_await check(tool, pins); !may) co_return not_called(may.error());
     const Request request{
         .id = std::to_string(++last_id_), .method = "tools/call", .params = params};
     const auto result = co_await ask_once(request, loop_.now() + limits_.call_time);

@@ -147,7 +147,7 @@ Task<> Server::answer(http::Exchange& exchange, Session session, Request request
   if (request.method == "ping")
     reply(exchange, write_result(request.id, "{}"));
   else if (request.method == "tools/list")
-    reply(exchange, list_tools(request));
+    reply(exchange, list_tools(*session, request));
   else if (request.method == "tools/call")
     co_await call_tool(exchange, std::move(session), std::move(request));
   else
@@ -155,11 +155,11 @@ Task<> Server::answer(http::Exchange& exchange, Session session, Request request
 }
 
 // All of them fit on one page; nobody was given a cursor.
-std::string Server::list_tools(const Request& request) const {
+std::string Server::list_tools(const ServerSession& session, const Request& request) const {
   const auto params = parse_json(request.params);
   if (params && params->contains("cursor"))
     return write_error(request.id, kInvalidParams, "there is no such page");
-  return write_result(request.id, fmt::format(R"({{"tools":{}}})", toolbox_.list()));
+  return write_result(request.id, fmt::format(R"({{"tools":{}}})", toolbox_.list(session.project)));
 }
 
 void Server::take_notification(ServerSession& session, const Notification& notification) {

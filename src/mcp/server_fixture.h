@@ -27,7 +27,7 @@ class TestToolbox final : public Toolbox {
  public:
   explicit TestToolbox(linux::Loop& loop) : let_go(loop), begun(loop) {}
 
-  std::string list() const override {
+  std::string list(const std::string&) const override {
     return R"([{"name":"echo","inputSchema":{"type":"object"}}])";
   }
   Task<Result<ToolResult>> call(ToolCall call) override {

@@ -41,7 +41,8 @@ Result<AttachedStore> pick_to_write(const SessionMemory& session, const std::str
 
 Author author_of(const SessionMemory& session) {
   return {.actor = {.kind = Actor::Kind::kSession, .id = session.session},
-          .provenance = session.has_read_untrusted ? Provenance::kUntrusted : Provenance::kAgent};
+          .provenance = session.has_read_untrusted ? Provenance::kUntrusted : Provenance::kAgent,
+          .change = session.call};
 }
 
 Task<Result<MemoryToolResult>> run_search(MemoryStores& stores, SessionMemory session,
@@ -111,6 +112,10 @@ Task<Result<MemoryToolResult>> run_list(MemoryStores& stores, SessionMemory sess
   co_return result;
 }
 
+MemoryToolResult describe_written(std::int64_t bytes, std::string_view sha256) {
+  return {.text = fmt::format("Written: {} bytes, sha256 {}.", bytes, sha256)};
+}
+
 Result<MemoryToolResult> describe(const Written& written) {
   if (const auto* conflict = std::get_if<PathConflict>(&written))
     return make_error(
@@ -122,8 +127,7 @@ Result<MemoryToolResult> describe(const Written& written) {
                                   "again",
                                   failed->sha256));
   const auto& note = std::get<Memory>(written);
-  return MemoryToolResult{
-      .text = fmt::format("Written: {} bytes, sha256 {}.", note.size_bytes, note.sha256)};
+  return describe_written(note.size_bytes, note.sha256);
 }
 
 // What is not there is made, unless something was expected of it; what somebody else makes in
@@ -133,6 +137,9 @@ Task<Result<MemoryToolResult>> run_write(MemoryStores& stores, SessionMemory ses
   CO_TRY(const WriteArguments wanted, read_write(input));
   CO_TRY(const AttachedStore store, pick_to_write(session, wanted.store));
   const Place place{.project = session.project, .store = store.id};
+  CO_TRY(const auto done, co_await stores.find_change(place, session.call));
+  if (done)
+    co_return describe_written(done->size_bytes.value_or(0), done->sha256.value_or("unknown"));
   const auto there = co_await stores.find_by_path(place, wanted.path, View::kBasic);
   if (!there && (there.error().code != ErrorCode::kNotFound || wanted.expected_sha256))
     co_return there.error();
@@ -157,9 +164,17 @@ Task<Result<MemoryToolResult>> run_delete(MemoryStores& stores, SessionMemory se
   CO_TRY(const ReadArguments wanted, read_delete(input));
   CO_TRY(const AttachedStore store, pick_to_write(session, wanted.store));
   const Place place{.project = session.project, .store = store.id};
+  CO_TRY(const auto done, co_await stores.find_change(place, session.call));
+  if (done) co_return MemoryToolResult{.text = "Deleted."};
   CO_TRY(const Memory note, co_await stores.find_by_path(place, wanted.path, View::kBasic));
   CO_TRY_VOID(co_await stores.remove(place, note.id, std::nullopt, author_of(session)));
   co_return MemoryToolResult{.text = "Deleted."};
+}
+
+// Nobody knows whether it was done; whoever asks again finds out.
+bool is_passing(const Error& error) {
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout ||
+         error.code == ErrorCode::kIo;
 }
 
 Task<Result<MemoryToolResult>> run(MemoryStores& stores, SessionMemory session, std::string tool,
@@ -177,9 +192,10 @@ Task<Result<MemoryToolResult>> run(MemoryStores& stores, SessionMemory session, 
 
 }  // namespace
 
-Task<MemoryToolResult> run_memory_tool(MemoryStores& stores, SessionMemory session,
-                                       std::string tool, std::string input) {
+Task<Result<MemoryToolResult>> run_memory_tool(MemoryStores& stores, SessionMemory session,
+                                               std::string tool, std::string input) {
   auto result = co_await run(stores, std::move(session), std::move(tool), std::move(input));
+  if (!result && is_passing(result.error())) co_return result.error();
   if (!result) co_return MemoryToolResult{.text = result.error().message, .is_error = true};
   co_return *std::move(result);
 }

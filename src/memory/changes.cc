@@ -58,6 +58,24 @@ Provenance provenance_after(Provenance before, Provenance author, bool is_rewrit
   return std::max(before, author);
 }
 
+std::string version_id_for(const Author& author) {
+  return author.change.empty() ? Id<VersionTag>::generate().text()
+                               : version_of_change(author.change);
+}
+
+// The memory as that change left it, whatever became of it since.
+Memory memory_after(const MemoryVersion& version) {
+  return {.id = version.memory,
+          .store = version.store,
+          .path = version.path.value_or(""),
+          .version = version.id,
+          .sha256 = version.sha256.value_or(""),
+          .size_bytes = version.size_bytes.value_or(0),
+          .created_ms = version.created_ms,
+          .updated_ms = version.created_ms,
+          .provenance = version.provenance};
+}
+
 std::int64_t size_of(const std::string& content) {
   return static_cast<std::int64_t>(content.size());
 }
@@ -165,9 +183,11 @@ store::Statement update_memory(const Place& place, const std::string& seen_versi
 Task<Result<Written>> MemoryStores::create(Place place, NewMemory wanted, Author author) {
   CO_TRY_VOID(check_path(wanted.path));
   CO_TRY_VOID(check_content(wanted.content));
+  CO_TRY(const auto done, co_await find_change(place, author.change));
+  if (done) co_return Written(memory_after(*done));
   CO_TRY_VOID(co_await expect_room(place, 1, size_of(wanted.content)));
   CO_TRY_VOID(co_await refuse_secrets(wanted.path + "\n" + wanted.content));
-  const NewVersion version{.id = Id<VersionTag>::generate().text(),
+  const NewVersion version{.id = version_id_for(author),
                            .memory = Id<MemoryTag>::generate().text(),
                            .operation = Operation::kCreated,
                            .path = wanted.path,
@@ -201,6 +221,8 @@ Task<Result<Written>> MemoryStores::update(Place place, std::string id, MemoryCh
   CO_TRY_VOID(check_digest(change.expected_sha256));
   bool is_checked = false;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    CO_TRY(const auto done, co_await find_change(place, author.change));
+    if (done) co_return Written(memory_after(*done));
     CO_TRY(Seen seen, co_await look(place, id));
     const std::string path = change.path.value_or(seen.memory.path);
     const std::string content = change.content.value_or(seen.content);
@@ -218,7 +240,7 @@ Task<Result<Written>> MemoryStores::update(Place place, std::string id, MemoryCh
     if (!is_checked) CO_TRY_VOID(co_await refuse_secrets(path + "\n" + content));
     is_checked = true;
     const NewVersion version{
-        .id = Id<VersionTag>::generate().text(),
+        .id = version_id_for(author),
         .memory = id,
         .operation = Operation::kModified,
         .path = path,
@@ -247,6 +269,8 @@ Task<Result<Removed>> MemoryStores::remove(Place place, std::string id,
                                            Author author) {
   CO_TRY_VOID(check_digest(expected_sha256));
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    CO_TRY(const auto done, co_await find_change(place, author.change));
+    if (done) co_return Removed(Deleted{.id = id});
     CO_TRY(const Memory seen, co_await find(place, id, View::kBasic));
     if (expected_sha256 && *expected_sha256 != seen.sha256)
       co_return Removed(PreconditionFailed{.sha256 = seen.sha256});
@@ -257,7 +281,7 @@ Task<Result<Removed>> MemoryStores::remove(Place place, std::string id,
         {.sql = "DELETE FROM memories WHERE id = $1 AND store_id = $2 AND version_id = $3",
          .values = {id, place.store, seen.version},
          .must_change = 1});
-    all.push_back(insert_version(place, {.id = Id<VersionTag>::generate().text(),
+    all.push_back(insert_version(place, {.id = version_id_for(author),
                                          .memory = id,
                                          .operation = Operation::kDeleted,
                                          .path = seen.path,

@@ -85,6 +85,11 @@ std::string no_conflicts(const Conflicts& conflicts) {
                      conflicts.below);
 }
 
+std::string version_of_change(std::string_view change) {
+  constexpr std::size_t kDigits = 32;
+  return "memver_" + sha256_hex(change).substr(0, kDigits);
+}
+
 Statement insert_version(const Place& place, const NewVersion& version) {
   const bool is_there = version.content != nullptr;
   const auto or_null = [&](store::Value value) {

@@ -54,6 +54,8 @@ struct NewVersion {
   std::int64_t created_ms = 0;
 };
 store::Statement insert_version(const Place& place, const NewVersion& version);
+// The id of the version that a change of that name makes, and no other.
+std::string version_of_change(std::string_view change);
 
 // The words of a memory, put into the index or taken out of it: before its row changes, and after.
 void add_words(store::Dialect dialect, const std::string& memory, const std::string& path,

@@ -70,7 +70,7 @@ class AgentMemoryTest : public MemoryTest {
         .project = "p", .session = "sesn_1", .stores = {{.id = place_.store, .name = "notes"}}};
   }
   MemoryToolResult use(std::string_view tool, std::string input) {
-    return run(run_memory_tool(*memory_, session_, std::string(tool), std::move(input)));
+    return run(run_memory_tool(*memory_, session_, std::string(tool), std::move(input))).value();
   }
   Memory note(const std::string& path) {
     return run(memory_->find_by_path(place_, path, View::kFull)).value();
@@ -101,6 +101,54 @@ TEST_F(AgentMemoryTest, AnAgentWritesReadsFindsListsAndDeletes) {
   EXPECT_TRUE(use(kReadTool, R"({"path":"/site/how.md"})").is_error);
   EXPECT_TRUE(use(kDeleteTool, R"({"path":"/site/how.md"})").is_error);
   EXPECT_TRUE(use("memory_forget", "{}").is_error);
+}
+
+// A process that was killed asks again: for the same call.
+TEST_F(AgentMemoryTest, TheSameCallMakesNoSecondVersion) {
+  session_.call = "sesn_1:7";
+  const auto first = use(kWriteTool, R"({"path":"/a","content":"one"})");
+  EXPECT_EQ(use(kWriteTool, R"({"path":"/a","content":"one"})").text, first.text);
+  session_.call = "sesn_1:9";
+  ASSERT_FALSE(use(kWriteTool, R"({"path":"/a","content":"two"})").is_error);
+  // Somebody else was faster than the second try; what they wrote stays.
+  session_.call.clear();
+  ASSERT_FALSE(use(kWriteTool, R"({"path":"/a","content":"three"})").is_error);
+  session_.call = "sesn_1:9";
+  EXPECT_NE(use(kWriteTool, R"({"path":"/a","content":"two"})").text.find(sha256_hex("two")),
+            std::string::npos);
+  EXPECT_EQ(note("/a").content, "three");
+  EXPECT_EQ(count("memory_versions"), 3);
+  session_.call = "sesn_1:11";
+  EXPECT_EQ(use(kDeleteTool, R"({"path":"/a"})").text, "Deleted.");
+  EXPECT_EQ(use(kDeleteTool, R"({"path":"/a"})").text, "Deleted.");
+  EXPECT_EQ(count("memory_versions"), 4);
+  EXPECT_EQ(count("memories"), 0);
+  session_.call = "sesn_2:11";
+  EXPECT_TRUE(use(kDeleteTool, R"({"path":"/a"})").is_error);
+}
+
+TEST_F(AgentMemoryTest, OfTwoProcessesThatMakeTheSameCallOneWrites) {
+  const Author author{.actor = {.kind = Actor::Kind::kSession, .id = "sesn_1"},
+                      .provenance = Provenance::kAgent,
+                      .change = "sesn_1:7"};
+  const auto both = [&]() -> Task<std::vector<Result<Written>>> {
+    std::vector<Result<Written>> all;
+    all.push_back(co_await memory_->create(place_, {.path = "/a", .content = "one"}, author));
+    all.push_back(co_await other_->create(place_, {.path = "/b", .content = "one"}, author));
+    co_return all;
+  };
+  for (const auto& written : run(both())) {
+    ASSERT_TRUE(written && std::holds_alternative<Memory>(*written));
+    EXPECT_EQ(std::get<Memory>(*written).path, "/a");
+  }
+  EXPECT_EQ(count("memory_versions"), 1);
+}
+
+TEST_F(AgentMemoryTest, WhatCannotBeCheckedNowMayBeAskedForAgain) {
+  const auto failed = run(run_memory_tool(*memory_, session_, std::string(kWriteTool),
+                                          R"({"path":"/a","content":"egress-is-down"})"));
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ErrorCode::kUnavailable);
 }
 
 TEST_F(AgentMemoryTest, WhatSomebodyElseChangedIsNotOverwritten) {
@@ -195,6 +243,17 @@ TEST_F(AgentMemoryTest, ASessionStartsWithItsNotes) {
   EXPECT_NE(text.find("store=\"notes\" path=\"/a\" provenance=\"human\""), std::string::npos);
   EXPECT_NE(text.find("1 more note"), std::string::npos) << text;
   EXPECT_EQ(write_preload(session_, {}), "");
+}
+
+TEST_F(AgentMemoryTest, TheModelIsToldWhichStoresThereAre) {
+  session_.stores = {{.id = "1", .name = "notes", .description = "of the team"},
+                     {.id = "2",
+                      .name = "rules",
+                      .access = StoreAccess::kReadOnly,
+                      .instructions = "Read them first."}};
+  const std::string text = write_introduction(session_);
+  EXPECT_NE(text.find("\n- notes (read and write): of the team\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n- rules (read-only)\n  Read them first.\n"), std::string::npos) << text;
 }
 
 }  // namespace

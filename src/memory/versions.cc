@@ -88,6 +88,15 @@ Task<Result<MemoryVersion>> MemoryStores::find_version(Place place, std::string 
   co_return version_of(rows.front());
 }
 
+Task<Result<std::optional<MemoryVersion>>> MemoryStores::find_change(Place place,
+                                                                     std::string change) {
+  if (change.empty()) co_return std::nullopt;
+  auto version = co_await find_version(std::move(place), version_of_change(change), View::kBasic);
+  if (version) co_return std::move(*version);
+  if (version.error().code != ErrorCode::kNotFound) co_return version.error();
+  co_return std::nullopt;
+}
+
 // Only ever once; whoever comes second finds it done.
 Task<Result<MemoryVersion>> MemoryStores::redact_version(Place place, std::string id, Actor actor) {
   CO_TRY(MemoryVersion seen, co_await find_version(place, id, View::kBasic));

@@ -58,6 +58,23 @@ std::string wrap_note(const std::string& store_name, const Memory& note) {
       note.content.value_or(""));
 }
 
+std::string write_introduction(const SessionMemory& session) {
+  std::string text =
+      "You have a memory that outlasts this conversation: notes in stores. memory_search, "
+      "memory_list and memory_read find them; memory_write and memory_delete change those of "
+      "stores "
+      "that you may write. Look there before you ask, and write down what later conversations will "
+      "need. Your memory stores:\n";
+  for (const AttachedStore& store : session.stores) {
+    text += fmt::format("- {} ({})", store.name,
+                        store.access == StoreAccess::kReadOnly ? "read-only" : "read and write");
+    if (!store.description.empty()) text += ": " + store.description;
+    text += '\n';
+    if (!store.instructions.empty()) text += fmt::format("  {}\n", store.instructions);
+  }
+  return text;
+}
+
 std::string write_preload(const SessionMemory& session, const Preload& preload) {
   if (preload.notes.empty() && preload.left_out == 0) return {};
   std::string text = fmt::format("{}\n", kNotesAreData);

@@ -163,10 +163,11 @@ std::string write_request(const State& state, Purpose purpose) {
                                                    : "");
   if (!agent.system.empty())
     system = system.empty() ? agent.system : agent.system + "\n\n" + system;
+  if (!state.notes.empty()) system = system.empty() ? state.notes : system + "\n\n" + state.notes;
   std::string request = fmt::format(R"({{"model":{},"max_tokens":{},"stream":true,)",
                                     dump_json(agent.model), agent.answer_tokens);
   if (!system.empty()) request += fmt::format(R"("system":{},)", marked(text_block(system)));
-  if (const std::string tools = write_tools(agent); tools.size() > 2)
+  if (const std::string tools = write_tools(agent, state.server_tools); tools.size() > 2)
     request += fmt::format(R"("tools":{},)", tools);
   request += fmt::format(R"("messages":{}}})", write_messages(state, purpose));
   return request;

@@ -79,10 +79,20 @@ bool is_to_be_graded(const State& state) {
                        : !state.last_stop.empty() && state.last_stop != "pause_turn";
 }
 
+// What it knows is looked up once; servers may offer something else in each turn.
+bool lacks_equipment(const State& state) {
+  if (!state.agent.servers.empty()) return state.equipped_turn != state.turn;
+  return !state.agent.memory.empty() && state.equipped_turn == 0;
+}
+
 void ask_model(const State& state, std::vector<Command>& out) {
   if (state.is_budget_spent()) return end_turn(state, EndReason::kBudgetReached, out);
   if (state.asked_this_turn >= state.agent.calls_per_turn)
     return end_turn(state, EndReason::kCallLimit, out);
+  if (lacks_equipment(state)) {
+    out.emplace_back(Equip{});
+    return;
+  }
   const bool is_grade = is_to_be_graded(state);
   const bool is_summary = !is_grade && is_full(state) && !state.messages.empty();
   out.emplace_back(AskModel{.purpose = is_grade     ? Purpose::kGrade
@@ -124,6 +134,7 @@ void go_on(const State& state, std::vector<Command>& out) {
 struct Writing {
   const State& state;
 
+  std::vector<Event> operator()(const Equip&) const { return {Equipping{}}; }
   std::vector<Event> operator()(const AskModel& command) const {
     return {ModelAsked{.purpose = command.purpose,
                        .attempt = command.attempt,
@@ -175,7 +186,8 @@ std::optional<std::string> refusal_of(const State& state, const Call& call, std:
   if (state.interrupted) return "The user interrupted before this was run.";
   if (state.last_stop == "max_tokens")
     return "Your answer was cut off at its token limit; this was not run. Make it shorter.";
-  if (!is_allowed(state.agent, call.name)) return "There is no tool of this name.";
+  if (!is_allowed(state.agent, call.name) && state.find_server_tool(call.name) == nullptr)
+    return "There is no tool of this name.";
   if (const auto question = question_of(call); !question) return question.error().message;
   if (call.name != kSpawnAgent || !state.agent.has_threads) return std::nullopt;
   if (const auto task = read_task(state.agent, call.input); !task) return task.error().message;
@@ -200,7 +212,7 @@ std::vector<Command> decide(const State& state) {
   if (state.interrupted) return wind_up(state);
   std::vector<Command> out;
   if (!state.said.empty()) out.emplace_back(Say{});
-  if (state.asked || state.wake_at_ms) return out;
+  if (state.asked || state.wake_at_ms || state.equipping) return out;
   if (has_unended_calls(state))
     begin_calls(state, out);
   else

@@ -192,5 +192,95 @@ TEST(Decide, WhatPeopleSayWhileAToolRunsIsReadWithItsResult) {
   EXPECT_NE(story.state.messages.back().content->find("also"), std::string::npos);
 }
 
+// ---- what a session knows and borrows
+
+AgentSpec knowing() {
+  AgentSpec agent{.model = "m"};
+  agent.memory = {{.store = "memstore_1", .name = "notes"}};
+  return agent;
+}
+
+AgentSpec borrowing() {
+  AgentSpec agent{.model = "m"};
+  agent.servers = {{.name = "far", .url = "https://far.example/mcp"}};
+  return agent;
+}
+
+const ServerTool kFarTool{.server = "far", .name = "do", .alias = "far__do", .definition = "{}"};
+
+Equipped equipped(const Story& story, std::vector<ServerTool> tools = {}) {
+  return {.asked = story.state.equipping.value_or(0), .notes = "notes", .tools = std::move(tools)};
+}
+
+TEST(Decide, WhatASessionKnowsIsLookedUpOnceBeforeTheModelIsAsked) {
+  Story story(knowing());
+  EXPECT_THAT(story.types_after(story.say("hi")), ElementsAre("session.equipping"));
+  EXPECT_EQ(status_of(story.state), Status::kRunning);
+  EXPECT_THAT(story.types_after(story.say("more")), ElementsAre());
+  EXPECT_THAT(story.types_after(story.add(Equipped{.asked = 1})), ElementsAre())
+      << "an answer to nothing";
+  EXPECT_THAT(story.types_after(story.add(equipped(story))), ElementsAre("model.asked"));
+  EXPECT_EQ(story.state.notes, "notes");
+  story.answer(kHello);
+  EXPECT_THAT(story.types_after(story.say("again")), ElementsAre("model.asked"));
+}
+
+TEST(Decide, ServersAreAskedInEachTurnWhatTheyOffer) {
+  Story story(borrowing());
+  story.say("hi");
+  EXPECT_THAT(story.types_after(story.add(equipped(story, {kFarTool}))),
+              ElementsAre("model.asked"));
+  story.answer(kHello);
+  EXPECT_THAT(story.types_after(story.say("again")), ElementsAre("session.equipping"));
+  Equipped same = equipped(story);
+  same.same_tools = true;
+  story.add(std::move(same));
+  EXPECT_NE(story.state.find_server_tool("far__do"), nullptr);
+  story.answer(kHello);
+  story.say("and again");
+  story.add(equipped(story));
+  EXPECT_EQ(story.state.find_server_tool("far__do"), nullptr) << "it is not offered any more";
+}
+
+TEST(Decide, ToolsOfServersAreCalledAndMayHaveToBeAllowed) {
+  Story story(borrowing());
+  story.say("hi");
+  ServerTool asking = kFarTool;
+  asking.alias = "far__ask";
+  asking.asks = true;
+  story.add(equipped(story, {kFarTool, asking}));
+  EXPECT_THAT(story.types_after(story.call({{"far__do", "{}"}, {"far__ask", "{}"}, {"do", "{}"}})),
+              ElementsAre("tool.called", "tool.called", "tool.called", "tool.ended"));
+  EXPECT_EQ(story.state.calls[0].server, "far");
+  EXPECT_EQ(story.state.calls[0].server_name, "do");
+  EXPECT_EQ(story.state.calls[0].waits_for, WaitsFor::kNobody);
+  EXPECT_EQ(story.state.calls[1].waits_for, WaitsFor::kDecision);
+  story.add(UserDecision{.call = story.state.calls[1].seq, .allowed = true});
+  EXPECT_EQ(story.state.calls[1].waits_for, WaitsFor::kNobody);
+}
+
+TEST(Decide, AnInterruptionDoesNotWaitForServers) {
+  Story story(borrowing());
+  story.say("hi");
+  const Seq asked = *story.state.equipping;
+  EXPECT_THAT(story.types_after(story.add(Interrupted{})), ElementsAre("turn.ended"));
+  EXPECT_THAT(story.types_after(story.add(Equipped{.asked = asked, .tools = {kFarTool}})),
+              ElementsAre());
+  EXPECT_TRUE(story.state.server_tools.empty());
+  EXPECT_THAT(story.types_after(story.say("again")), ElementsAre("session.equipping"));
+}
+
+TEST(Decide, WordsFromOutsideAreRemembered) {
+  Story story;
+  story.say("hi");
+  story.call({{"spawn_agent", R"({"task":"t"})"}});
+  EXPECT_FALSE(story.state.has_read_untrusted);
+  story.add(ToolEnded{.call = story.state.calls[0].seq, .text = "x", .untrusted = true});
+  EXPECT_TRUE(story.state.has_read_untrusted);
+  story.answer(kHello);
+  story.say("hi");
+  EXPECT_TRUE(story.state.has_read_untrusted) << "they are still in the conversation";
+}
+
 }  // namespace
 }  // namespace pons::session

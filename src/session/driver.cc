@@ -73,6 +73,9 @@ void Driver::deliver(Item item) {
 Task<> Driver::run() {
   // What was under way when the log was read: the log shows that it was taken up again.
   if (state_.turn_open && lease_.epoch > 1) deliver({.events = {Resumed{.epoch = lease_.epoch}}});
+  for (const Call& call : state_.calls)
+    if (call.is_open() && call.waits_for == WaitsFor::kNobody && !call.server.empty())
+      asked_before_.insert(call.seq);
   match_effects();
   while (!over_ && co_await wait_for_news()) co_await commit();
   over_ = true;
@@ -190,6 +193,8 @@ void Driver::put_back(std::vector<Item> items) {
                                                 .trouble = Trouble::kLasting,
                                                 .message = "the answer cannot be stored"}},
                          .effect = item.effect});
+    } else if (state_.equipping == item.effect) {
+      smaller.push_back({.events = {Equipped{.asked = item.effect}}, .effect = item.effect});
     } else {
       smaller.push_back({.events = {ToolEnded{.call = item.effect,
                                               .is_error = true,
@@ -304,6 +309,7 @@ Result<void> Driver::check_room(const UserMessage& message) const {
 
 bool Driver::is_waited_for(Seq effect) const {
   if (state_.asked && state_.asked->seq == effect) return true;
+  if (state_.equipping == effect) return true;
   const Call* call = state_.find_call(effect);
   return call != nullptr && call->is_open();
 }
@@ -375,6 +381,8 @@ void Driver::match_effects() {
   };
   if (state_.asked && !effects_.contains(state_.asked->seq))
     begin(state_.asked->seq, ask_model(*state_.asked));
+  if (state_.equipping && !effects_.contains(*state_.equipping))
+    begin(*state_.equipping, equip(*state_.equipping));
   for (const Call& call : state_.calls)
     if (call.is_open() && call.waits_for == WaitsFor::kNobody && !effects_.contains(call.seq))
       begin(call.seq, run_call(call.seq));

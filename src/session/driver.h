@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "chores.h"
@@ -102,6 +103,10 @@ class Driver {
   Task<Item> use_machine(const Call& call);
   ProvisionOrder machine_order() const;
   Task<> deliver_grade(Seq asked, Answer answer, std::int64_t took_ms);
+  Task<> equip(Seq asked);  // equipment.cc
+  Task<Item> use_memory(const Call& call);
+  Task<Item> call_server(const Call& call);
+  ServerWay server_way() const;
   std::string forgotten_with(const std::vector<std::string>& taken, Seq call) const;
   static void put_text(ToolText text, ToolEnded ended, Item& item);
   ProvisionOrder order_of(Seq asked, std::int64_t block) const;
@@ -124,6 +129,7 @@ class Driver {
   linux::Event news_;
   std::map<Seq, std::unique_ptr<Effect>> effects_;
   std::map<std::string, std::unique_ptr<Prepared>> prepared_;  // by sandbox
+  std::set<Seq> asked_before_;  // calls of servers that a process before this one has begun
   Error store_error_;
   bool was_refused_ = false;  // the last step, though it was not of people's making
   bool over_ = false;

@@ -6,6 +6,7 @@
 #include "driver.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
+#include "pons/memory/tools.h"
 #include "pons/session/call_id.h"
 #include "pons/session/conversation.h"
 #include "pons/session/machine_tools.h"
@@ -300,12 +301,17 @@ Task<> Driver::run_call(Seq seq) {
     item = co_await execute(call);
   else if (is_machine_tool(call.name))
     item = co_await use_machine(call);
+  else if (memory::is_memory_tool(call.name))
+    item = co_await use_memory(call);
+  else if (!call.server.empty())
+    item = co_await call_server(call);
   else
     item = co_await spawn_agent(call);
   item.effect = seq;
   for (Event& event : item.events) {
     auto* ended = std::get_if<ToolEnded>(&event);
     if (ended == nullptr) continue;
+    ended->untrusted |= brings_words_from_outside(state_.agent, call.name);
     Redaction clean = co_await redact(ended->text);
     ended->shown = shown_of(clean);
     ended->redacted = std::move(clean.redacted);

@@ -15,7 +15,8 @@ namespace {
 
 template <class T>
 concept PartOfEvent =
-    std::same_as<T, Usage> || std::same_as<T, AgentSpec> || std::same_as<T, CustomTool>;
+    std::same_as<T, Usage> || std::same_as<T, AgentSpec> || std::same_as<T, CustomTool> ||
+    std::same_as<T, MemoryGrant> || std::same_as<T, ServerGrant> || std::same_as<T, ServerTool>;
 
 // ---- one list of fields per event; `field` either writes or reads it
 
@@ -35,6 +36,23 @@ void each_field(Field& field, CustomTool& tool) {
 }
 
 template <class Field>
+void each_field(Field& field, MemoryGrant& grant) {
+  field("store", grant.store);
+  field("name", grant.name);
+  field("description", grant.description);
+  field("instructions", grant.instructions);
+  field("read_only", grant.read_only);
+}
+
+template <class Field>
+void each_field(Field& field, ServerGrant& grant) {
+  field("name", grant.name);
+  field("url", grant.url);
+  field.json("toolset", grant.toolset);
+  field("credential", grant.credential);
+}
+
+template <class Field>
 void each_field(Field& field, AgentSpec& agent) {
   field("name", agent.name);
   field("model", agent.model);
@@ -45,6 +63,8 @@ void each_field(Field& field, AgentSpec& agent) {
   field("tools", agent.tools);
   field("asks", agent.asks);
   field.each("custom", agent.custom);
+  field.each("memory", agent.memory);
+  field.each("servers", agent.servers);
   field("outside", agent.outside);
   field("answer_tokens", agent.answer_tokens);
   field("context_tokens", agent.context_tokens);
@@ -67,6 +87,7 @@ void each_field(Field& field, Created& event) {
   field("agent", event.agent);
   field("parent", event.parent);
   field("parent_call", event.parent_call);
+  field("untrusted", event.untrusted);
 }
 
 template <class Field>
@@ -146,6 +167,34 @@ constexpr std::array<std::string_view, 8> kEndReasons = {
 constexpr std::array<std::string_view, 5> kTroubles = {"passing", "lasting", "budget", "too_long",
                                                        "interrupted"};
 constexpr std::array<std::string_view, 3> kToolOutcomes = {"done", "refused", "interrupted"};
+constexpr std::array<std::string_view, 3> kServerFaults = {"connection", "authentication", "tools"};
+
+template <class Field>
+void each_field(Field&, Equipping&) {}
+
+template <class Field>
+void each_field(Field& field, ServerTool& tool) {
+  field("server", tool.server);
+  field("name", tool.name);
+  field("alias", tool.alias);
+  field.json("definition", tool.definition);
+  field("asks", tool.asks);
+}
+
+template <class Field>
+void each_field(Field& field, ServerTrouble& trouble) {
+  field("server", trouble.server);
+  field.word("fault", trouble.fault, kServerFaults);
+  field("message", trouble.message);
+}
+
+template <class Field>
+void each_field(Field& field, Equipped& event) {
+  field("asked", event.asked);
+  field("notes", event.notes);
+  field.each("tools", event.tools);
+  field("same_tools", event.same_tools);
+}
 
 template <class Field>
 void each_field(Field& field, TurnEnded& event) {
@@ -240,6 +289,7 @@ void each_field(Field& field, ToolEnded& event) {
   field("sandbox", event.sandbox);
   field("checkpoint", event.checkpoint);
   field("usage", event.usage);
+  field("untrusted", event.untrusted);
   field("took_ms", event.took_ms);
 }
 
@@ -255,6 +305,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Event>> kTypes = {
     "agent.message",      "sandbox.released", "turn.ended",       "model.answered",
     "context.summarised", "model.failed",     "sandbox.bound",    "tool.ended",
     "session.forked",     "user.decision",    "user.tool_result", "agent.changed",
+    "session.equipping",  "session.equipped", "server.trouble",
     "thread.changed",     "outcome.defined",  "outcome.graded"};
 
 // Of a stored event: more than anything in it may have.
@@ -480,6 +531,9 @@ std::string_view name_of(EndReason reason) {
 std::string_view name_of(Trouble trouble) {
   return kTroubles[static_cast<std::size_t>(trouble)];
 }
+std::string_view name_of(ServerFault fault) {
+  return kServerFaults[static_cast<std::size_t>(fault)];
+}
 std::string_view name_of(Verdict verdict) {
   return kVerdicts[static_cast<std::size_t>(verdict)];
 }
@@ -511,6 +565,8 @@ std::string write_public(const StoredEvent& stored) {
                     : std::holds_alternative<OutcomeGraded>(stored.event)     ? "explanation"
                                                                               : "text");
   fields.erase("digest");
+  // Notes are in their stores, for those who may read them.
+  fields.erase("notes");
   json.update(fields);
   return dump_json(json);
 }

@@ -94,7 +94,10 @@ WaitsFor whom_after_decision(const AgentSpec& agent, std::string_view tool) {
   return tool == kAskHuman || is_done_outside(agent, tool) ? WaitsFor::kResult : WaitsFor::kNobody;
 }
 
-WaitsFor whom_it_waits_for(const AgentSpec& agent, std::string_view tool) {
+WaitsFor whom_it_waits_for(const State& state, std::string_view tool) {
+  if (const ServerTool* remote = state.find_server_tool(tool))
+    return remote->asks ? WaitsFor::kDecision : WaitsFor::kNobody;
+  const AgentSpec& agent = state.agent;
   const bool asks = std::ranges::find(agent.asks, tool) != agent.asks.end();
   return asks ? WaitsFor::kDecision : whom_after_decision(agent, tool);
 }
@@ -119,6 +122,7 @@ struct Folding {
     state.agent = event.agent;
     state.parent = event.parent;
     state.parent_call = event.parent_call;
+    state.has_read_untrusted = event.untrusted;
   }
 
   void operator()(const UserMessage& event) const {
@@ -175,12 +179,14 @@ struct Folding {
     call->ended = true;
     call->is_error = event.is_error;
     call->result_blocks = event.content.size() > kEmptyList.size() ? event.content : "";
+    state.has_read_untrusted = true;
   }
 
   void operator()(const AgentChanged& event) const {
     const bool is_budget_new = event.agent.budget_nano != state.agent.budget_nano ||
                                event.agent.budget_tokens != state.agent.budget_tokens;
     state.agent = event.agent;
+    state.equipped_turn = 0;  // its servers may be others now
     // A turn that ended for want of money goes on as soon as there is some.
     if (!is_budget_new || state.ended != EndReason::kBudgetReached || state.is_budget_spent())
       return;
@@ -203,6 +209,17 @@ struct Folding {
 
   void operator()(const TimerFired&) const { state.wake_at_ms.reset(); }
   void operator()(const Resumed&) const {}
+
+  void operator()(const ServerTrouble&) const {}
+  void operator()(const Equipping&) const { state.equipping = stored.seq; }
+
+  void operator()(const Equipped& event) const {
+    if (state.equipping != event.asked) return;
+    state.equipping.reset();
+    state.equipped_turn = state.turn;
+    if (!event.notes.empty()) state.notes = event.notes;
+    if (!event.same_tools) state.server_tools = event.tools;
+  }
 
   void operator()(const ModelAsked& event) const {
     if (state.asked) return;
@@ -265,7 +282,11 @@ struct Folding {
       if (call.seq == 0 && call.block == event.block) {
         call.seq = stored.seq;
         call.sandbox = sandbox_for(state, call);
-        call.waits_for = whom_it_waits_for(state.agent, call.name);
+        call.waits_for = whom_it_waits_for(state, call.name);
+        if (const ServerTool* remote = state.find_server_tool(call.name)) {
+          call.server = remote->server;
+          call.server_name = remote->name;
+        }
         return;
       }
   }
@@ -276,6 +297,7 @@ struct Folding {
     call->ended = true;
     call->is_error = event.is_error;
     call->result = event.text;
+    state.has_read_untrusted |= event.untrusted;
     state.usage += event.usage;
     if (const auto sandbox = state.sandboxes.find(event.sandbox);
         sandbox != state.sandboxes.end() && !event.checkpoint.empty())
@@ -319,6 +341,7 @@ struct Folding {
     state.turn_open = false;
     state.interrupted = false;
     state.asked.reset();
+    state.equipping.reset();
     state.last_stop.clear();
     state.ended = event.reason;
     // It is given up, unless the session goes on by itself when there is money again.
@@ -366,6 +389,11 @@ const Call* State::find_call(Seq seq) const {
   return found == calls.end() ? nullptr : &*found;
 }
 
+const ServerTool* State::find_server_tool(std::string_view alias) const {
+  const auto found = std::ranges::find(server_tools, alias, &ServerTool::alias);
+  return found == server_tools.end() ? nullptr : &*found;
+}
+
 bool State::is_budget_spent() const {
   return (agent.budget_nano > 0 && usage.cost_nano >= agent.budget_nano) ||
          (agent.budget_tokens > 0 && usage.all_tokens() >= agent.budget_tokens);
@@ -374,7 +402,7 @@ bool State::is_budget_spent() const {
 Status status_of(const State& state) {
   if (!state.turn_open) return Status::kIdle;
   if (state.wake_at_ms) return Status::kRescheduled;
-  if (state.asked) return Status::kRunning;
+  if (state.asked || state.equipping) return Status::kRunning;
   bool asks = false;
   bool asks_in_thread = false;
   for (const Call& call : state.calls) {

@@ -17,7 +17,8 @@ std::string text_of(const Event& event) {
 // turns, sandboxes go because the session is archived.
 bool is_decision(const State& state, const Event& event) {
   return std::holds_alternative<ModelAsked>(event) || std::holds_alternative<ToolCalled>(event) ||
-         std::holds_alternative<Said>(event) || std::holds_alternative<TurnEnded>(event) ||
+         std::holds_alternative<Equipping>(event) || std::holds_alternative<Said>(event) ||
+         std::holds_alternative<TurnEnded>(event) ||
          (std::holds_alternative<SandboxReleased>(event) && state.turn_open);
 }
 

@@ -67,7 +67,7 @@ struct Sessions::Loaded {
 };
 
 Sessions::Sessions(linux::Loop& loop, const Clock& clock, Log& log, Model& model, Hands& hands,
-                   Boundary& boundary)
+                   Boundary& boundary, Extras extras)
     : world_{.loop = loop,
              .clock = clock,
              .log = log,
@@ -75,6 +75,7 @@ Sessions::Sessions(linux::Loop& loop, const Clock& clock, Log& log, Model& model
              .hands = hands,
              .boundary = boundary,
              .audience = *this,
+             .extras = extras,
              .run_child = [this](ChildOrder order) { return run_child(std::move(order)); },
              .stop_child = [this](std::string id) { return stop_child(std::move(id)); }},
       chores_(std::make_unique<Chores>(world_)),
@@ -129,7 +130,10 @@ Task<Result<Summary>> Sessions::create(NewSession wish) {
     events.push_back({.seq = state.head + 1, .at_ms = now_ms, .event = std::move(event)});
     session::fold(state, events.back());
   };
-  add_event(Created{.agent = wish.agent, .parent = wish.parent, .parent_call = wish.parent_call});
+  add_event(Created{.agent = wish.agent,
+                    .parent = wish.parent,
+                    .parent_call = wish.parent_call,
+                    .untrusted = wish.untrusted});
   if (wish.message) add_event(*wish.message);
   settle(state, now_ms, events);
   Summary summary = summary_of(wish, state, now_ms);
@@ -315,6 +319,7 @@ Task<Result<ChildReport>> Sessions::run_child(ChildOrder order) {
                                .title = {},
                                .parent = order.parent,
                                .parent_call = order.parent_call,
+                               .untrusted = order.untrusted,
                                .message = message_of(order.task, order.parent)}));
   const auto follower = follow(id, {.after = 0, .with_deltas = false});
   ChildReport report;
@@ -325,6 +330,9 @@ Task<Result<ChildReport>> Sessions::run_child(ChildOrder order) {
       if (const auto* said = std::get_if<Said>(&stored.event)) report.text = said->text;
       if (const auto* ended = std::get_if<TurnEnded>(&stored.event))
         report.ended = name_of(ended->reason);
+      if (const auto* ended = std::get_if<ToolEnded>(&stored.event))
+        report.untrusted |= ended->untrusted;
+      report.untrusted |= std::holds_alternative<UserToolResult>(stored.event);
     }
     if (!report.ended.empty()) break;
   }

@@ -13,6 +13,7 @@
 #include "pons/session/fold.h"
 #include "pons/session/tool_text.h"
 #include "pons/session/tools.h"
+#include "simulated_extras.h"
 #include "simulated_hands.h"
 #include "simulated_log.h"
 #include "story.h"
@@ -69,7 +70,10 @@ class SessionsTest : public testing::Test {
         model_(*loop_),
         hands_(*loop_, boxes_, fate_),
         boundary_(fate_),
-        sessions_(*loop_, clock_, log_, model_, hands_, boundary_) {
+        notes_(notebook_, fate_),
+        servers_(server_book_, fate_),
+        extras_{.notes = &notes_, .servers = &servers_},
+        sessions_(*loop_, clock_, log_, model_, hands_, boundary_, extras_) {
     configure_log({.level = LogLevel::kError, .descriptor = -1});
   }
   ~SessionsTest() override { configure_log(default_log_settings()); }
@@ -109,6 +113,11 @@ class SessionsTest : public testing::Test {
   ScriptedModel model_;
   SimulatedHands hands_;
   SimulatedBoundary boundary_;
+  Notebook notebook_;
+  ServerBook server_book_;
+  SimulatedNotes notes_;
+  SimulatedServers servers_;
+  Extras extras_;
   Sessions sessions_;
 };
 
@@ -143,7 +152,6 @@ TEST_F(SessionsTest, AnAgentOfAnAgentHasNoToolThatSomebodyWouldHaveToAllow) {
 
 TEST_F(SessionsTest, WhatTheStoreWillNeverTakeIsNotTriedForEver) {
   for (const ErrorCode code : {ErrorCode::kLimit, ErrorCode::kInvalid}) {
-    tables_.sessions.clear();
     model_.script.clear();
     model_.next = 0;
     model_.text("too much");
@@ -413,6 +421,88 @@ TEST_F(SessionsTest, AFollowerSeesEverythingFromWhereItIsOn) {
     if (i == 10) ASSERT_TRUE(run(sessions_.add("s", message_of("more", ""))));
   }
   EXPECT_EQ(seen, std::vector<StoredEvent>(stored().events.begin() + 2, stored().events.end()));
+}
+
+AgentSpec equipped_agent() {
+  AgentSpec agent{.model = "m", .tools = {std::string(kNoTool)}};
+  agent.memory = {{.store = "memstore_1", .name = "notes"}};
+  agent.servers = {{.name = "far", .url = "https://far.example/mcp"}};
+  return agent;
+}
+
+TEST_F(SessionsTest, ASessionBeginsWithItsNotesAndWithToolsOfServers) {
+  model_.call("memory_write", R"({"path":"/a","content":"b"})");
+  model_.call("far_do", "{}");
+  model_.text("done");
+  begin(equipped_agent());
+  EXPECT_EQ(stored().summary.ended, "end_turn");
+  EXPECT_THAT(model_.requests.at(0), HasSubstr("You know something."));
+  EXPECT_THAT(model_.requests.at(0), HasSubstr(R"("name":"far_do")"));
+  EXPECT_THAT(model_.requests.at(0), HasSubstr(R"("name":"memory_write")"));
+  EXPECT_EQ(notebook_.written.size(), 1U);
+  EXPECT_EQ(server_book_.runs.size(), 1U);
+  const auto ended = all<ToolEnded>();
+  EXPECT_FALSE(ended.at(0).is_error || ended.at(1).is_error);
+  EXPECT_TRUE(ended.at(1).untrusted) << "a server's words are nobody's whom the session knows";
+}
+
+// The server may have done it; nobody here knows.
+TEST_F(SessionsTest, WhatAServerWasAskedByAProcessThatDiedIsNotAskedAgain) {
+  const auto made = run(sessions_.create({.id = "s", .project = "p", .agent = equipped_agent()}));
+  ASSERT_TRUE(made);
+  Story story(equipped_agent());
+  story.say("hi");
+  story.add(Equipped{.asked = *story.state.equipping,
+                     .tools = {{.server = "far", .name = "do", .alias = "far_do"}}});
+  story.call({{"far_do", "{}"}});
+  auto& tables = tables_.sessions.at("s");
+  tables.events = story.events;
+  tables.summary.head = story.state.head;
+  tables.summary.status = Status::kRunning;
+  SimulatedLog log(tables_, fate_, clock_, "one");
+  Sessions next(*loop_, clock_, log, model_, hands_, boundary_, extras_);
+  model_.text("I see.");
+  linux::TaskGroup group(*loop_);
+  group.spawn(next.keep_going());
+  pass(std::chrono::minutes(2));
+  group.cancel_all();
+  EXPECT_TRUE(server_book_.runs.empty());
+  ASSERT_EQ(all<ToolEnded>().size(), 1U);
+  EXPECT_EQ(all<ToolEnded>()[0].outcome, ToolOutcome::kInterrupted);
+  EXPECT_THAT(all<ToolEnded>()[0].text, HasSubstr("may have run"));
+}
+
+TEST_F(SessionsTest, WhereAMachineReachesTheOutsideItsWordsAreNotTrusted) {
+  for (const bool has_network : {false, true}) {
+    model_.call("sandbox_provision", kTask);
+    model_.call("sandbox_execute", kRun);
+    model_.text("done");
+    AgentSpec agent{.model = "m"};
+    if (has_network) agent.environment = "web";
+    const std::string id = has_network ? "with" : "without";
+    ASSERT_TRUE(run(sessions_.create(
+        {.id = id, .project = "p", .agent = std::move(agent), .message = message_of("hi", "")})));
+    pass(std::chrono::seconds(10));
+    EXPECT_EQ(all<ToolEnded>(id).at(1).untrusted, has_network);
+  }
+}
+
+TEST_F(SessionsTest, AnAgentOfAnAgentWritesNothingThatSomebodyWouldHaveToAllow) {
+  AgentSpec agent = equipped_agent();
+  agent.tools = {"spawn_agent"};
+  agent.asks = {"memory_write"};
+  model_.call("spawn_agent", R"({"task":"t"})");
+  model_.call("memory_write", R"({"path":"/a","content":"b"})");
+  model_.text("the child's");
+  model_.text("done");
+  begin(std::move(agent));
+  EXPECT_TRUE(notebook_.written.empty());
+  for (const auto& [id, session] : tables_.sessions) {
+    const State state = fold(State{}, session.events);
+    if (id == "s") continue;
+    EXPECT_TRUE(state.agent.memory.at(0).read_only);
+    for (const ServerTool& tool : state.server_tools) EXPECT_FALSE(tool.asks);
+  }
 }
 
 TEST_F(SessionsTest, WhatIsSaidTogetherIsTakenAsAWholeOrNotAtAll) {

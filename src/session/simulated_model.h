@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "pons/memory/tools.h"
 #include "pons/session/tools.h"
 #include "pons/session/world.h"
 #include "simulated_fate.h"
@@ -131,7 +132,7 @@ class SimulatedModel final : public Model {
       take_sandbox(here, chance % 8, script);
     } else {
       const bool has_helper = request.find(R"("enum":["helper"])") != std::string_view::npos;
-      work(here, chance % (has_helper ? 12 : 24), has_helper, script);
+      work(here, chance % (has_helper ? 16 : 24), has_helper, script);
     }
     return script;
   }
@@ -178,6 +179,15 @@ class SimulatedModel final : public Model {
         return;
       case 7:
         return script.call(here, kAskHuman, R"({"question":""})");
+      case 9:
+        script.call(here, memory::kWriteTool, R"({"path":"/a","content":"b"})");
+        return script.call(here, memory::kWriteTool, R"({"path":"/b","content":"b"})");
+      case 10:
+        script.call(here, "far_do", "{}");
+        return script.call(here, memory::kWriteTool, R"({"path":"/a","content":"c"})");
+      case 11:
+        script.call(here, "far_ask", "{}");
+        return script.call(here, "far_do", "{}");
       default:
         for (std::size_t i = 0; i <= chance % 3; ++i) script.call(here, kExecute, run);
     }

@@ -28,6 +28,8 @@ struct SimulationOutcome {
   int crashes = 0;
   int faults = 0;
   int commands = 0;
+  int notes = 0;
+  int server_calls = 0;
   int left_sandboxes = 0;  // that live, though no session has them
   std::vector<std::vector<StoredEvent>> logs;
 };

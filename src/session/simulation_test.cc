@@ -35,6 +35,11 @@ void note(const std::vector<StoredEvent>& log, std::set<std::string>& met) {
     if (const auto* created = std::get_if<Created>(&event); created && !created->parent.empty())
       met.emplace("agent of an agent");
     if (std::holds_alternative<ContextSummarised>(event)) met.emplace("summary");
+    if (const auto* called = std::get_if<ToolCalled>(&event))
+      if (called->name.starts_with("memory_") || called->name.starts_with("far_"))
+        met.insert(called->name);
+    if (std::holds_alternative<ServerTrouble>(event)) met.emplace("server trouble");
+    if (std::holds_alternative<UserDecision>(event)) met.emplace("decision of a person");
     if (std::holds_alternative<UserAnswer>(event)) met.emplace("answer of a person");
     if (std::holds_alternative<Resumed>(event)) met.emplace("resumed");
     if (const auto* changed = std::get_if<ThreadChanged>(&event)) {
@@ -96,6 +101,11 @@ TEST_F(Simulation, WhateverFailsEachSessionFinishesAndNothingHappensTwice) {
                              "trouble passing",
                              "trouble too_long",
                              "trouble interrupted",
+                             "memory_write",
+                             "far_do",
+                             "far_ask",
+                             "server trouble",
+                             "decision of a person",
                              "posted by a thread",
                              "thread waits",
                              "thread ended",

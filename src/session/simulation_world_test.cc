@@ -5,11 +5,14 @@
 #include <fmt/format.h>
 
 #include "feed.h"
+#include "pons/base/text.h"
 #include "pons/linux/run_task.h"
 #include "pons/linux/simulated_time.h"
+#include "pons/memory/tools.h"
 #include "pons/session/fold.h"
 #include "pons/session/replay.h"
 #include "pons/session/tools.h"
+#include "simulated_extras.h"
 #include "simulated_hands.h"
 #include "simulated_log.h"
 #include "simulated_model.h"
@@ -29,6 +32,8 @@ class Simulation {
         fate_(*loop_, clock_, settings.seed, settings.fault),
         model_(fate_, settings.steps),
         hands_(*loop_, boxes_, fate_),
+        notes_(notebook_, fate_),
+        servers_(server_book_, fate_),
         boundary_(fate_) {
     hands_.forget_calls = settings.forget_calls;
     if (settings.fault > 0) hands_.hang_one_in = 60;
@@ -39,6 +44,8 @@ class Simulation {
     outcome.finished = linux::run_to_end(*loop_, direct(outcome));
     outcome.faults = fate_.faults;
     for (const auto& [call, runs] : boxes_.runs) outcome.commands += runs;
+    outcome.notes = static_cast<int>(notebook_.written.size());
+    outcome.server_calls = static_cast<int>(server_book_.runs.size());
     for (auto& [id, stored] : tables_.sessions) {
       check(id, stored, outcome);
       outcome.logs.push_back(stored.events);
@@ -52,7 +59,8 @@ class Simulation {
   struct Process {
     Process(Simulation& world, std::string owner)
         : log(world.tables_, world.fate_, world.clock_, std::move(owner)),
-          sessions(*world.loop_, world.clock_, log, world.model_, world.hands_, world.boundary_),
+          sessions(*world.loop_, world.clock_, log, world.model_, world.hands_, world.boundary_,
+                   {.notes = &world.notes_, .servers = &world.servers_}),
           tasks(*world.loop_) {
       tasks.spawn(sessions.keep_going());
     }
@@ -67,6 +75,8 @@ class Simulation {
     AgentSpec agent{.model = "m", .calls_per_turn = 30};
     if (number % 3 == 1) agent.context_tokens = 400;
     if (number % 4 == 3) agent.budget_tokens = 3'000;
+    if (number % 2 == 0) agent.memory = {{.store = "memstore_1", .name = "notes"}};
+    if (number % 5 < 2) agent.servers = {{.name = "far", .url = "https://far.example/mcp"}};
     if (number % 3 == 2) {
       agent.has_threads = true;
       agent.members = Members({helper()});
@@ -323,8 +333,25 @@ class Simulation {
   void check_boxes(SimulationOutcome& outcome) const {
     for (const auto& [call, runs] : boxes_.runs)
       if (runs > 1) outcome.violations.push_back(fmt::format("{} was run {} times", call, runs));
+    // The store writes once for a call; so there must be one call for what the model asked for.
+    for (const std::string& call : notebook_.written)
+      if (!was_begun(call)) outcome.violations.push_back(fmt::format("{} was never begun", call));
+    for (const auto& [call, runs] : server_book_.runs)
+      if (runs > 1)
+        outcome.violations.push_back(fmt::format("a server did {} {} times", call, runs));
     if (!tables_.chores.empty()) outcome.violations.push_back("chores are left over");
     outcome.left_sandboxes = static_cast<int>(boxes_.alive.size());
+  }
+
+  bool was_begun(const std::string& call) const {
+    const std::size_t colon = call.rfind(':');
+    const auto session = tables_.sessions.find(call.substr(0, colon));
+    const auto seq = parse_decimal(call.substr(colon + 1));
+    if (session == tables_.sessions.end() || !seq || *seq > session->second.events.size())
+      return false;
+    const auto* called =
+        std::get_if<ToolCalled>(&session->second.events[static_cast<std::size_t>(*seq) - 1].event);
+    return called != nullptr && memory::is_memory_tool(called->name);
   }
 
   SimulationSettings settings_;
@@ -334,8 +361,12 @@ class Simulation {
   Fate fate_;
   Tables tables_;
   Boxes boxes_;
+  Notebook notebook_;
+  ServerBook server_book_;
   SimulatedModel model_;
   SimulatedHands hands_;
+  SimulatedNotes notes_;
+  SimulatedServers servers_;
   SimulatedBoundary boundary_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<std::pair<std::string, std::string>> acknowledged_;

@@ -4,6 +4,7 @@
 
 #include "call_end.h"
 #include "driver.h"
+#include "pons/memory/tools.h"
 #include "pons/session/call_id.h"
 #include "pons/session/machine_tools.h"
 #include "pons/session/tool_text.h"
@@ -23,9 +24,19 @@ AgentSpec one_deeper(AgentSpec agent) {
   return agent;
 }
 
+// What a person would have to allow, an agent of an agent that is no thread does not have.
+void leave_out_memory_that_asks(AgentSpec& agent) {
+  for (const std::string& tool : agent.asks) {
+    if (!memory::is_memory_tool(tool)) continue;
+    if (tool != memory::kWriteTool && tool != memory::kDeleteTool) return agent.memory.clear();
+    for (MemoryGrant& grant : agent.memory) grant.read_only = true;
+  }
+}
+
 // Nobody follows an agent of an agent that is no thread: it has none of the tools that wait for
 // somebody outside.
 AgentSpec without_waiting(AgentSpec agent) {
+  leave_out_memory_that_asks(agent);
   if (agent.asks.empty() && agent.custom.empty() && !agent.outside) return agent;
   if (agent.tools.empty())
     agent.tools = {std::string(kProvision), std::string(kExecute), std::string(kSpawnAgent)};
@@ -70,6 +81,7 @@ AgentSpec Driver::thread_agent(const SpawnArguments& arguments) const {
   agent.has_threads = agent.makes_members = false;
   agent.members = {};
   agent.machine_of = lease_.session;
+  agent.memory = state_.agent.memory;  // which is the session's
   agent.budget_nano = state_.agent.budget_nano;
   agent.budget_tokens = state_.agent.budget_tokens;
   if (member != nullptr) return agent;
@@ -121,6 +133,7 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
                                  .parent_call = call.seq,
                                  .agent = std::move(agent),
                                  .task = std::move(task),
+                                 .untrusted = state_.has_read_untrusted,
                                  .on_events = is_thread ? Watching(tell) : Watching()});
   if (!report) {
     item.events.push_back(failed(call.seq, report.error()));
@@ -129,10 +142,12 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
   const bool ended_well = report->ended == name_of(EndReason::kEndTurn);
   ToolText text = describe(report->text, !ended_well);
   if (!ended_well) text.text += fmt::format("\n[the agent stopped: {}]", report->ended);
-  put_text(
-      std::move(text),
-      {.call = call.seq, .usage = report->usage, .took_ms = milliseconds_since(world_.loop, begun)},
-      item);
+  put_text(std::move(text),
+           {.call = call.seq,
+            .usage = report->usage,
+            .untrusted = report->untrusted,
+            .took_ms = milliseconds_since(world_.loop, begun)},
+           item);
   co_return item;
 }
 

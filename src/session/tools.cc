@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pons/base/json_place.h"
+#include "pons/memory/tools.h"
 #include "pons/session/machine_tools.h"
 #include "pons/session/tool_text.h"
 
@@ -32,6 +33,11 @@ constexpr std::array<Tool, 4> kTools =
         }};
 
 constexpr std::size_t kTextBytesMax = 1 << 20;
+
+bool may_write_memory(const AgentSpec& agent) {
+  return std::ranges::any_of(agent.memory,
+                             [](const MemoryGrant& grant) { return !grant.read_only; });
+}
 
 Result<Json> parse_input(std::string_view input) {
   auto json = parse_json(input);
@@ -95,6 +101,10 @@ std::string write_spawn(const AgentSpec& agent) {
 bool is_allowed(const AgentSpec& agent, std::string_view tool) {
   if (tool == kSpawnAgent && agent.depth >= kDepthMax) return false;
   if (std::ranges::find(agent.custom, tool, &CustomTool::name) != agent.custom.end()) return true;
+  if (memory::is_memory_tool(tool)) {
+    const bool writes = tool == memory::kWriteTool || tool == memory::kDeleteTool;
+    return writes ? may_write_memory(agent) : !agent.memory.empty();
+  }
   const bool is_usual = std::ranges::find(kTools, tool, &Tool::name) != kTools.end();
   if (!is_usual && !is_machine_tool(tool)) return false;
   if (agent.tools.empty()) return is_usual;
@@ -106,7 +116,13 @@ bool is_done_outside(const AgentSpec& agent, std::string_view tool) {
   return agent.outside && is_machine_tool(tool);
 }
 
-std::string write_tools(const AgentSpec& agent) {
+// A machine without a network holds what the agent put there, and nothing of anybody else's.
+bool brings_words_from_outside(const AgentSpec& agent, std::string_view tool) {
+  const bool is_command = tool == kExecute || is_machine_tool(tool);
+  return is_command && (!agent.environment.empty() || !agent.network.empty());
+}
+
+std::string write_tools(const AgentSpec& agent, const std::vector<ServerTool>& servers) {
   std::string list = "[";
   const auto add = [&list](std::string_view definition) {
     if (list.size() > 1) list += ',';
@@ -119,7 +135,11 @@ std::string write_tools(const AgentSpec& agent) {
   }
   for (const MachineTool& tool : machine_tools())
     if (is_allowed(agent, tool.name)) add(tool.definition);
+  if (!agent.memory.empty())
+    add(memory::write_memory_tools(may_write_memory(agent) ? memory::Writing::kAllowed
+                                                           : memory::Writing::kRefused));
   for (const CustomTool& tool : agent.custom) add(tool.definition);
+  for (const ServerTool& tool : servers) add(tool.definition);
   return list + "]";
 }
 

@@ -265,6 +265,7 @@ class SessionTestCase(PonsTestCase):
         called = [event["seq"] for event in of(events, "tool.called")]
         ended = [event["call"] for event in of(events, "tool.ended")]
         answered = [event["call"] for event in of(events, "user.answer")]
+        answered += [event["call"] for event in of(events, "user.decision") if not event.get("allowed")]
         self.assertEqual(sorted(called), sorted(ended + answered))
 
     def kill_role(self, name):

@@ -21,6 +21,14 @@ def bash(command, **more):
     return tool("bash", command=command, **more)
 
 
+# Of which memory must not hold a word.
+PASSWORD = "zx8Q2vLm4Tn6Rk1Wp9Yc3Hd7"
+
+
+def remember(path, content):
+    return tool("memory_write", path=path, content=content)
+
+
 def task(agent, words):
     return tool("spawn_agent", agent=agent, task=words)
 
@@ -34,6 +42,15 @@ def judge(seen, result, why):
 SPENT = {"input": 1_000, "output": 100_000}
 
 ANSWERS = [
+    *play("remember the colour", calls(remember("/colour.md", "the colour is zinnober")),
+          calls(tool("memory_read", path="/colour.md")), text("Remembered.")),
+    *play("remember the password", calls(remember("/password.md", "it is " + PASSWORD)), text("Not remembered.")),
+    *play("fetch and remember", calls(bash("echo the colour is zinnober")),
+          calls(remember("/from-outside.md", "the colour is zinnober")), text("Remembered.")),
+    *play("look it up", calls(tool("memory_read", path="/from-outside.md")),
+          calls(remember("/after/reading.md", "I read it")), text("Seen."), said_before=1),
+    {"when": {"user": "which colour", "system": "zinnober"}, **text("It is zinnober.")},
+    {"when": {"user": "which colour"}, **text("I do not know.")},
     *play("use the machine",
           text("I will look.", **calls(bash("mkdir -p /tmp/work && cd /tmp/work && pwd"))),
           calls(tool("write", file_path="/tmp/work/notes.txt", content="one two\nthree\n")),
@@ -86,6 +103,12 @@ class Managed(PonsTestCase):
         self.key = self.make_key("mine")
         self.pons.command("project", "create", "other")
         self.other_key = self.make_key("theirs", "--project", "other")
+        self.keep_secret("MEMORY_TOKEN", PASSWORD)
+
+    def keep_secret(self, name, value):
+        done = subprocess.run([self.pons.binary, "vault", "set", name, "--bind", "host=api.example.com", "--state-dir",
+                               self.pons.state_dir], input=value, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def make_key(self, name, *more):
         done = self.pons.command("key", "create", name, "--json", *more)
@@ -122,6 +145,9 @@ class Managed(PonsTestCase):
 
     def test_memory(self):
         self.run_suite("memory")
+
+    def test_remembering(self):
+        self.run_suite("remembering")
 
     def test_files(self):
         self.run_suite("files")

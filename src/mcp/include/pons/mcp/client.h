@@ -40,10 +40,14 @@ class Client {
   // All pages of them. Begins a session where there is none.
   Task<Result<ToolList>> list_tools();
 
-  // kDenied: the tool is not as it was accepted, and a person has to look at it. The list is read
-  // again first when the server said that it changed, and for the first call of a session.
-  // `arguments` is a JSON object.
+  // kDenied: the tool is not as it was accepted, and a person has to look at it; or the server
+  // wants other credentials. The list is read again first when the server said that it changed, and
+  // for the first call of a session. `arguments` is a JSON object. kIo, kTimeout, kUnavailable: it
+  // was asked, and nobody knows what it did; of any other error, it did nothing.
   Task<Result<RemoteResult>> call(std::string tool, std::string arguments, const ToolPins& pins);
+
+  // Of the server's last answer; 0: there was none, or it was not let out.
+  int last_status() const { return last_status_; }
 
   // Tells the server, if it is still there, that nobody comes any more.
   Task<> close();
@@ -66,6 +70,7 @@ class Client {
   std::string session_;
   std::string version_;
   std::int64_t last_id_ = 0;
+  int last_status_ = 0;
   std::optional<ToolList> list_;  // of this session; none when it may have changed
 };
 

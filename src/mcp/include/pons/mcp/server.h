@@ -62,7 +62,7 @@ class Server {
   Task<> run(Session session, std::shared_ptr<RunningCall> call, ToolCall order);
   Task<> wait_with_events(http::Exchange& exchange, std::shared_ptr<RunningCall> call);
   Task<> wait_with_json(http::Exchange& exchange, std::shared_ptr<RunningCall> call);
-  std::string list_tools(const Request& request) const;
+  std::string list_tools(const ServerSession& session, const Request& request) const;
 
   linux::Loop& loop_;
   Toolbox& toolbox_;

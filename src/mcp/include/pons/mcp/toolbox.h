@@ -26,9 +26,9 @@ class Toolbox {
 
   // What a model is told of all of them together; may be empty.
   virtual std::string instructions() const { return {}; }
-  // A JSON list of {"name", "description", "inputSchema"}; the same for as long as the process
-  // lives.
-  virtual std::string list() const = 0;
+  // A JSON list of {"name", "description", "inputSchema"}: what that caller has; the same for as
+  // long as a session of theirs lives.
+  virtual std::string list(const std::string& project) const = 0;
   // kNotFound: there is no such tool. Ends by itself, at some time.
   virtual Task<Result<ToolResult>> call(ToolCall call) = 0;
   // Nobody waits for that call any more.

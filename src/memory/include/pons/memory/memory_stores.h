@@ -72,6 +72,8 @@ class MemoryStores {
   // The newest first.
   Task<Result<Page<MemoryVersion>>> list_versions(Place place, VersionQuery query);
   Task<Result<MemoryVersion>> find_version(Place place, std::string id, View view);
+  // What a change of that name has made; nothing while it has not been made.
+  Task<Result<std::optional<MemoryVersion>>> find_change(Place place, std::string change);
   // Not of what a memory holds now: that is changed or deleted first.
   Task<Result<MemoryVersion>> redact_version(Place place, std::string id, Actor actor);
 

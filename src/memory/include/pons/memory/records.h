@@ -28,6 +28,9 @@ std::string_view name_of(Actor::Kind kind);
 struct Author {
   Actor actor;
   Provenance provenance = Provenance::kHuman;
+  // Names the change: asked for again under the same name, it is made once. Empty: nobody asks
+  // again.
+  std::string change = {};
 };
 
 // Of a project, one of its stores.

@@ -10,6 +10,7 @@ namespace pons::session {
 
 // What is to be done now and has not been begun. Each becomes an event first: the same state never
 // asks for it again.
+struct Equip {};
 struct AskModel {
   Purpose purpose = Purpose::kReply;
   std::int64_t attempt = 1;
@@ -37,7 +38,7 @@ struct EndTurn {
   EndReason reason = EndReason::kEndTurn;
 };
 
-using Command = std::variant<AskModel, BeginCall, DropCall, DropQuestion, RefuseCall, Say,
+using Command = std::variant<Equip, AskModel, BeginCall, DropCall, DropQuestion, RefuseCall, Say,
                              ReleaseSandbox, EndTurn>;
 
 // Pure and total. All commands of one answer hold together, in this order. Empty: the session waits

@@ -27,6 +27,25 @@ struct CustomTool {
   bool operator==(const CustomTool&) const = default;
 };
 
+// A store of notes that the session has.
+struct MemoryGrant {
+  std::string store;         // its id; empty in a configuration, which knows its name
+  std::string name;          // as the model calls it
+  std::string description;   // what is in it; may be empty
+  std::string instructions;  // what to do with it; may be empty
+  bool read_only = false;
+  bool operator==(const MemoryGrant&) const = default;
+};
+
+// A server of somebody else, whose tools the session has.
+struct ServerGrant {
+  std::string name;
+  std::string url;
+  std::string toolset;     // JSON: which of its tools, and which of them a person allows each time
+  std::string credential;  // of the vault, by name; empty: none
+  bool operator==(const ServerGrant&) const = default;
+};
+
 struct AgentSpec;
 
 // Agents that another may give tasks to, by their names. Copies share them: a state is copied
@@ -54,6 +73,8 @@ struct AgentSpec {
   std::vector<std::string> tools;  // names; empty: the four that every agent may have
   std::vector<std::string> asks;   // those of its tools that a person allows, call by call
   std::vector<CustomTool> custom = {};
+  std::vector<MemoryGrant> memory = {};
+  std::vector<ServerGrant> servers = {};
   bool outside = false;                // tools of its machine are done by whoever follows it
   std::int64_t answer_tokens = 8'192;  // of one answer of the model
   std::int64_t context_tokens = 200'000;
@@ -89,6 +110,7 @@ struct Created {
   AgentSpec agent;
   std::string parent;  // the session that wanted this one; empty: none
   Seq parent_call = 0;
+  bool untrusted = false;  // what that one says may be somebody else's words
   bool operator==(const Created&) const = default;
 };
 
@@ -160,6 +182,11 @@ struct Forked {
 };
 
 // ---- what the session decides, written before it is done
+
+// What it knows already and which tools servers offer is looked up, before the model is asked.
+struct Equipping {
+  bool operator==(const Equipping&) const = default;
+};
 
 // kGrade: somebody who has not done the work judges it by the outcome's rubric.
 enum class Purpose : std::uint8_t { kReply, kSummary, kGrade };
@@ -238,6 +265,35 @@ struct ContextSummarised {
   bool operator==(const ContextSummarised&) const = default;
 };
 
+// A tool that a server of somebody else offers, and that its session may use.
+struct ServerTool {
+  std::string server;
+  std::string name;        // as the server calls it
+  std::string alias;       // as the model does
+  std::string definition;  // JSON: name (the alias), description, input_schema
+  bool asks = false;       // a person allows each call
+  bool operator==(const ServerTool&) const = default;
+};
+
+enum class ServerFault : std::uint8_t { kConnection, kAuthentication, kTools };
+std::string_view name_of(ServerFault fault);
+
+// Its tools, or some of them, are missing in this turn.
+struct ServerTrouble {
+  std::string server;
+  ServerFault fault = ServerFault::kConnection;
+  std::string message;
+  bool operator==(const ServerTrouble&) const = default;
+};
+
+struct Equipped {
+  Seq asked = 0;
+  std::string notes;  // of its memory, for the model: what it has, and what to begin with
+  std::vector<ServerTool> tools;
+  bool same_tools = false;  // as before, and not listed again
+  bool operator==(const Equipped&) const = default;
+};
+
 enum class Verdict : std::uint8_t { kSatisfied, kNeedsRevision, kFailed };
 std::string_view name_of(Verdict verdict);
 
@@ -292,6 +348,7 @@ struct ToolEnded {
   std::string sandbox;          // of a checkpoint, as the conversation knows it
   std::string checkpoint;       // of that sandbox, taken when the command had ended
   Usage usage = {};             // of an agent that did it
+  bool untrusted = false;       // holds words that came from outside
   std::int64_t took_ms = 0;
   bool operator==(const ToolEnded&) const = default;
 };
@@ -309,11 +366,11 @@ struct ThreadChanged {
   bool operator==(const ThreadChanged&) const = default;
 };
 
-using Event =
-    std::variant<Created, UserMessage, UserAnswer, Interrupted, TimerFired, Resumed, ModelAsked,
-                 ToolCalled, Said, SandboxReleased, TurnEnded, ModelAnswered, ContextSummarised,
-                 ModelFailed, SandboxBound, ToolEnded, Forked, UserDecision, UserToolResult,
-                 AgentChanged, ThreadChanged, OutcomeDefined, OutcomeGraded>;
+using Event = std::variant<Created, UserMessage, UserAnswer, Interrupted, TimerFired, Resumed,
+                           ModelAsked, ToolCalled, Said, SandboxReleased, TurnEnded, ModelAnswered,
+                           ContextSummarised, ModelFailed, SandboxBound, ToolEnded, Forked,
+                           UserDecision, UserToolResult, AgentChanged, Equipping, Equipped,
+                           ServerTrouble, ThreadChanged, OutcomeDefined, OutcomeGraded>;
 
 // "user.message", "tool.ended" …
 std::string_view type_of(const Event& event);

@@ -23,6 +23,7 @@ struct NewSession {
   std::string title = {};
   std::string parent = {};
   Seq parent_call = 0;
+  bool untrusted = false;                             // the parent's words may be somebody else's
   std::optional<UserMessage> message = std::nullopt;  // which starts it at once
 };
 
@@ -44,8 +45,9 @@ class Follower {
 // All sessions of this process. Those that rest are in the log and nowhere else.
 class Sessions final : private Audience {
  public:
+  // `extras` are what only some sessions need.
   Sessions(linux::Loop& loop, const Clock& clock, Log& log, Model& model, Hands& hands,
-           Boundary& boundary);
+           Boundary& boundary, Extras extras = {});
   ~Sessions();
 
   Task<Result<Summary>> create(NewSession wish);

@@ -35,6 +35,8 @@ struct Call {
   std::string shown_name;   // what others may see of it
   std::string shown_input;  // empty: all of it
   std::string sandbox;      // that a command without a sandbox of its own goes to, once it is begun
+  std::string server;       // of somebody else, that is asked for it; empty: none
+  std::string server_name;  // what it is called there
   Seq seq = 0;              // of its ToolCalled; 0: not begun
   bool ended = false;
   bool is_error = false;
@@ -89,9 +91,14 @@ struct State {
   std::optional<Asked> asked;              // and no answer yet
   Purpose last_purpose = Purpose::kReply;  // of the question before, answered or not
   Seq last_asked = 0;
-  std::vector<Call> calls;  // of the last answer, in its order
-  std::string last_stop;    // of the last answer; empty: it has been dealt with
-  std::string said;         // by it, to be told to the outside
+  std::optional<Seq> equipping;    // and not equipped yet
+  std::int64_t equipped_turn = 0;  // the last one that began with it; 0: none
+  std::string notes;               // of its memory, that the model reads first
+  std::vector<ServerTool> server_tools;
+  bool has_read_untrusted = false;  // words that came from outside are in the conversation
+  std::vector<Call> calls;          // of the last answer, in its order
+  std::string last_stop;            // of the last answer; empty: it has been dealt with
+  std::string said;                 // by it, to be told to the outside
   std::vector<std::string> said_redacted;
 
   std::int64_t failures = 0;  // of the model, in a row
@@ -111,6 +118,7 @@ struct State {
   std::optional<EndReason> ended;  // how the last turn did
 
   const Call* find_call(Seq seq) const;
+  const ServerTool* find_server_tool(std::string_view alias) const;
   bool has_sandbox(std::string_view id) const;
   bool is_budget_spent() const;
   bool operator==(const State&) const = default;

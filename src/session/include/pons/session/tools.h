@@ -31,8 +31,10 @@ inline constexpr std::size_t kThreadsMax = 25;
 bool is_allowed(const AgentSpec& agent, std::string_view tool);
 // Whoever follows the session does it.
 bool is_done_outside(const AgentSpec& agent, std::string_view tool);
-// A JSON list for the model.
-std::string write_tools(const AgentSpec& agent);
+// What it says may be the words of somebody who is neither the user nor the agent.
+bool brings_words_from_outside(const AgentSpec& agent, std::string_view tool);
+// A JSON list for the model; `servers` offer theirs beside the agent's own.
+std::string write_tools(const AgentSpec& agent, const std::vector<ServerTool>& servers = {});
 
 struct ProvisionArguments {
   std::string task_description;

@@ -136,6 +136,77 @@ class Boundary {
   virtual Task<Result<Redaction>> redact(Text text) = 0;
 };
 
+// ---- what is remembered
+
+struct RecallOrder {
+  std::string session;
+  std::string project;
+  std::vector<MemoryGrant> stores;
+  std::size_t bytes_max = 0;  // of the notes themselves
+};
+struct NoteOrder {
+  std::string session;
+  std::string project;
+  std::string call;  // its id: asked for twice, something is changed once
+  std::vector<MemoryGrant> stores;
+  std::string tool;
+  std::string input;
+  bool has_read_untrusted = false;
+};
+struct NoteReport {
+  std::string text;
+  bool is_error = false;
+  bool is_untrusted = false;  // it shows words that came from outside
+};
+
+class Notes {
+ public:
+  virtual ~Notes() = default;
+  // What stores there are, and the notes to begin with, for the model.
+  virtual Task<Result<std::string>> recall(RecallOrder order) = 0;
+  // An error: it may have been done, and may be asked for again.
+  virtual Task<Result<NoteReport>> use(NoteOrder order) = 0;
+};
+
+// ---- servers of others
+
+// Under which rules they are asked.
+struct ServerWay {
+  std::string session;
+  std::string project;
+  std::string environment;
+  std::string network;
+};
+struct ServerOffer {
+  std::vector<ServerTool> tools;
+  std::vector<ServerTrouble> troubles;
+};
+struct ServerOrder {
+  std::string call;  // its id, for the record: servers know nothing of it
+  ServerGrant server;
+  std::string tool;
+  std::string input;
+};
+struct ServerReport {
+  std::string text;
+  bool is_error = false;
+};
+
+class Servers {
+ public:
+  virtual ~Servers() = default;
+  // All that can be had; what cannot is a trouble.
+  virtual Task<ServerOffer> list(ServerWay way, std::vector<ServerGrant> servers) = 0;
+  // kInvalid, kLimit, kUnsupported, kDenied: it was not done. Any other error: it may have been.
+  virtual Task<Result<ServerReport>> call(ServerWay way, ServerOrder order) = 0;
+};
+
+// Where there is none, tools that need it say so.
+struct Extras {
+  Notes* notes = nullptr;
+  Servers* servers = nullptr;
+};
+
 // ---- other agents
 
 // Hears the log of an agent while it comes about, from its first event on.
@@ -148,12 +219,14 @@ struct ChildOrder {
   Seq parent_call = 0;
   AgentSpec agent;
   std::string task;
+  bool untrusted = false;   // the task may hold words that came from outside
   Watching on_events = {};  // may be empty
 };
 struct ChildReport {
   std::string text;
   std::string ended;  // how its turn did
   Usage usage;
+  bool untrusted = false;
 };
 
 // Whoever follows a session. Called when something is on disk; deltas when they come.
@@ -174,6 +247,7 @@ struct World {
   Hands& hands;
   Boundary& boundary;
   Audience& audience;
+  Extras extras;
   // Runs until that session's turn is over.
   std::function<Task<Result<ChildReport>>(ChildOrder)> run_child;
   // Well, too, when it has ended or never began.
