@@ -155,12 +155,12 @@ class SandboxToolboxTest : public testing::Test {
 };
 
 TEST_F(SandboxToolboxTest, OffersTheTwoToolsThatAgentsHave) {
-  const Json tools = *parse_json(toolbox_->list());
+  const Json tools = *parse_json(toolbox_->list("default"));
   ASSERT_EQ(tools.size(), 2U);
   EXPECT_EQ(tools[0].at("name"), "sandbox_provision");
   EXPECT_EQ(tools[1].at("name"), "sandbox_execute");
   EXPECT_EQ(tools[1].at("inputSchema").at("required"), Json({"command"}));
-  EXPECT_THAT(toolbox_->list(), Not(HasSubstr("turn unless")));
+  EXPECT_THAT(toolbox_->list("default"), Not(HasSubstr("turn unless")));
   for (const char* tool : {"ask_human", "spawn_agent", "nothing"}) {
     const auto refused = linux::run_to_end(*loop_, toolbox_->call(order(tool, "{}")));
     ASSERT_FALSE(refused);
