@@ -305,8 +305,8 @@ constexpr std::array<std::string_view, std::variant_size_v<Event>> kTypes = {
     "agent.message",      "sandbox.released", "turn.ended",       "model.answered",
     "context.summarised", "model.failed",     "sandbox.bound",    "tool.ended",
     "session.forked",     "user.decision",    "user.tool_result", "agent.changed",
-    "session.equipping",  "session.equipped", "server.trouble",
-    "thread.changed",     "outcome.defined",  "outcome.graded"};
+    "session.equipping",  "session.equipped", "server.trouble",   "thread.changed",
+    "outcome.defined",    "outcome.graded"};
 
 // Of a stored event: more than anything in it may have.
 constexpr JsonLimits kLimits{.depth = 128, .bytes = std::size_t{64} << 20};

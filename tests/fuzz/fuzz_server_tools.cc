@@ -12,8 +12,8 @@
 using namespace pons;
 using namespace pons::brain;
 
-// What a server, a toolset and an agent's network say of tools: names that a model takes, rules that
-// are JSON, and nothing that stops the process.
+// What a server, a toolset and an agent's network say of tools: names that a model takes, rules
+// that are JSON, and nothing that stops the process.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   (void)rule_of(text, "tool");
