@@ -247,8 +247,10 @@ TEST_F(SessionRoutesTest, EveryRouteOfTheManagedApiIsInItsReferenceAndNoOther) {
   for (const http::Route& route : routes)
     served.insert(fmt::format("{} {}", route.method, route.pattern));
   std::set<std::string> described;
+  // Vaults are egress': nothing of a credential reaches the brain.
   for (const managed::RouteText& route : managed::route_texts())
-    described.insert(fmt::format("{} {}", route.method, route.pattern));
+    if (!std::string_view(route.pattern).starts_with("/v1/vaults"))
+      described.insert(fmt::format("{} {}", route.method, route.pattern));
   EXPECT_EQ(described, served);
 }
 
