@@ -53,7 +53,7 @@ function(pons_test name)
   endif()
   # One ctest entry per executable: a process per TEST() would spend its time starting sanitizers.
   add_test(NAME ${ARG_LABEL}/${name} COMMAND ${name} --gtest_brief=1)
-  set_tests_properties(${ARG_LABEL}/${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
+  set_tests_properties(${ARG_LABEL}/${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 1200)
   if(ARG_LABEL STREQUAL "unit")
     add_dependencies(unit_tests ${name})
   endif()
