@@ -10,6 +10,8 @@
 #include "database_stream.h"
 #include "egress_boundary.h"
 #include "gateway_model.h"
+#include "key_watch.h"
+#include "node_name.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/brain/warden_hands.h"
@@ -44,6 +46,11 @@ namespace {
 
 // Below the role's own folder, which is its working directory.
 constexpr const char* kStoreFile = "pons.db";
+constexpr const char* kNodeFile = "node";
+
+// Where several brains share a database: one that has said nothing for so long is taken for dead.
+constexpr Duration kLease = std::chrono::seconds(6);
+constexpr Duration kBetweenLooks = std::chrono::seconds(2);
 
 using roles::Role;
 
@@ -70,6 +77,8 @@ Result<Agents> agents_of(const std::map<std::string, std::string>& values) {
 struct Stores {
   std::unique_ptr<store::SqliteStore> file;
   std::unique_ptr<store::PostgresStore> database;
+  std::string node;  // this one's name among those that share the database
+  store::Bell* bell() const { return database ? database->bell() : nullptr; }
   store::Store* used() const {
     if (database) return database.get();
     return file.get();
@@ -77,7 +86,7 @@ struct Stores {
 };
 
 Result<Stores> open_stores(supervisor::RoleRuntime& runtime, const std::string& shown) {
-  Stores stores;
+  Stores stores{};
   const auto database = runtime.start().values.find("database");
   if (database == runtime.start().values.end()) {
     stores.file = TRY(store::SqliteStore::open(
@@ -88,11 +97,25 @@ Result<Stores> open_stores(supervisor::RoleRuntime& runtime, const std::string& 
       .open = open_through_gateway(runtime.loop(), runtime.channel_to(Role::kGateway)),
       .shown = database->second,
       .limits = kStoreLimits,
-      .is_alone = true};
+      .name = TRY(own_node_name(kNodeFile))};
+  stores.node = options.name;
   options.limits.queued_bytes = 2 * kStoreLimits.transaction_bytes;
   stores.database = TRY(linux::run_to_end(
       runtime.loop(), store::PostgresStore::open(runtime.loop(), std::move(options))));
   return stores;
+}
+
+// By which its next process finds its sessions again.
+std::string owner_of(const Stores& stores) {
+  return stores.database ? stores.node : "brain";
+}
+
+session::StoreLogOptions log_options(const Stores& stores) {
+  if (!stores.database) return {.owner = owner_of(stores)};
+  return {.owner = owner_of(stores),
+          .lease = std::chrono::duration_cast<std::chrono::milliseconds>(kLease),
+          .uses_servers_clock = true,
+          .bell = stores.bell()};
 }
 
 Task<Result<std::vector<ApiKey>>> prepare(Memory& memory) {
@@ -142,7 +165,11 @@ Result<int> run(roles::RoleStart start) {
   linux::Loop& loop = runtime->loop();
   const Stores stores = TRY(open_stores(*runtime, shown));
   store::Store* const store = stores.used();
-  Memory memory{.store = *store, .file = stores.file.get(), .clock = clock};
+  Memory memory{.store = *store,
+                .file = stores.file.get(),
+                .clock = clock,
+                .node = stores.node,
+                .bell = stores.bell()};
   const auto keys = TRY(linux::run_to_end(loop, prepare(memory)));
   KeyFeed feed(loop, keys);
   TRY_VOID(linux::run_to_end(loop, tell_limits(memory, feed)));
@@ -156,8 +183,12 @@ Result<int> run(roles::RoleStart start) {
   SandboxBills bills(loop, runtime->connector_to(Role::kGateway), memory.records, clock);
   EgressBoundary boundary(loop, runtime->connector_to(Role::kEgress));
   store::MeasuredStore measured(*store, clock);
-  session::StoreLog log(measured, clock, "brain");
-  session::Sessions sessions(loop, clock, log, model, hands, boundary);
+  session::StoreLog log(measured, clock, log_options(stores));
+  session::Sessions sessions(
+      loop, clock, log, model, hands, boundary,
+      {.node = stores.node,
+       .between_looks = stores.database ? kBetweenLooks : session::Sharing{}.between_looks,
+       .bell = stores.bell()});
   Minds minds{.sessions = sessions,
               .boundary = boundary,
               .agents = TRY(agents_of(runtime->start().values))};
@@ -174,7 +205,7 @@ Result<int> run(roles::RoleStart start) {
   runtime->add_routes(managed::memory_routes(memories));
   files::FileStore files(measured, clock);
   runtime->add_routes(managed::file_routes(files));
-  managed::DeploymentApi deployments(loop, measured, clock, sessions, "brain");
+  managed::DeploymentApi deployments(loop, measured, clock, sessions, owner_of(stores));
   runtime->add_routes(deployments.routes());
   runtime->set_body_bytes_max(kBodyBytesMax);
   SessionMetrics metrics;
@@ -193,6 +224,14 @@ Result<int> run(roles::RoleStart start) {
   if (stores.database)
     runtime->at_end([&](TimePoint deadline) { return stores.database->finish(deadline); });
   linux::TaskGroup work(loop);
+  KeyWatch key_watch(loop, memory.keys, memory.projects, feed);
+  if (memory.bell != nullptr) {
+    memory.bell->listen([&](std::string_view topic) {
+      sessions.hear(topic);
+      if (topic == kKeysTopic || topic == store::Bell::kAnything) key_watch.look();
+    });
+    work.spawn(key_watch.keep_looking());
+  }
   work.spawn(traces.run());
   work.spawn(sessions.keep_going());
   work.spawn(bills.keep_going());

@@ -44,12 +44,24 @@ void KeyFeed::remove(std::string_view id) {
   change();
 }
 
+void KeyFeed::replace(const std::vector<ApiKey>& active) {
+  std::map<std::string, ApiKey, std::less<>> keys;
+  for (const ApiKey& key : active) keys.emplace(key.id, key);
+  if (keys == keys_) return;
+  keys_ = std::move(keys);
+  change();
+}
+
 bool KeyFeed::has(std::string_view id, std::string_view project) const {
   const auto found = keys_.find(id);
   return found != keys_.end() && found->second.project_id == project;
 }
 
 void KeyFeed::limit(const std::string& project, std::optional<std::int64_t> requests_per_second) {
+  const auto known = requests_per_second_.find(project);
+  const bool is_known = known == requests_per_second_.end() ? !requests_per_second
+                                                            : known->second == requests_per_second;
+  if (is_known) return;
   if (requests_per_second)
     requests_per_second_[project] = *requests_per_second;
   else

@@ -21,6 +21,8 @@ class KeyFeed {
 
   void add(const ApiKey& key);
   void remove(std::string_view id);
+  // All that are good, as the store has them.
+  void replace(const std::vector<ApiKey>& active);
   bool has(std::string_view id, std::string_view project) const;
   // How often keys of the project may ask, together.
   void limit(const std::string& project, std::optional<std::int64_t> requests_per_second);

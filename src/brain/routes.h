@@ -22,10 +22,15 @@ struct Memory {
   store::Store& store;
   store::SqliteStore* file;  // the same; null when it is a database elsewhere
   const Clock& clock;
+  std::string node = {};        // which of those that share the store this is; empty: the only one
+  store::Bell* bell = nullptr;  // to them; null: there are none
   Projects projects{store, clock};
   ApiKeys keys{store, clock};
-  SandboxRecords records{store};
+  SandboxRecords records{store, node};
 };
+
+// Others that share the store hear by it that keys were made or revoked.
+inline constexpr std::string_view kKeysTopic = "keys";
 
 // To the front:
 //   GET  /keys?after=GENERATION   the keys that are good; waits up to 25 s while nothing is new

@@ -54,6 +54,7 @@ Task<> Chores::drop(std::string sandbox) {
 
 Task<> Chores::keep_going() {
   for (;;) {
+    woken_.reset();
     std::vector<std::string> done;
     for (const auto& [id, is_done] : under_way_)
       if (is_done && done.size() < static_cast<std::size_t>(kTakenAtOnce)) done.push_back(id);
@@ -61,7 +62,7 @@ Task<> Chores::keep_going() {
       for (const std::string& id : done) under_way_.erase(id);
     if (const auto left = co_await world_.log.list_chores(kTakenAtOnce))
       for (const Chore& chore : *left) begin(chore);
-    co_await world_.loop.sleep_for(kBetweenLooks);
+    co_await woken_.wait(world_.loop.now() + kBetweenLooks);
   }
 }
 

@@ -15,7 +15,7 @@ class Chores {
   static constexpr std::string_view kDestroySandbox = "destroy_sandbox";
   static constexpr std::string_view kStopSession = "stop_session";
 
-  explicit Chores(World& world) : world_(world), tasks_(world.loop) {}
+  explicit Chores(World& world) : world_(world), woken_(world.loop), tasks_(world.loop) {}
 
   void begin(const Chore& chore);
   // Not stored: nothing is lost when it does not happen.
@@ -24,6 +24,8 @@ class Chores {
 
   // Takes up what was left over, and forgets what is done, now and then.
   Task<> keep_going();
+  // Others may have left something for this node.
+  void look() { woken_.set(); }
   bool is_idle() const { return tasks_.size() == 0; }
 
  private:
@@ -34,6 +36,7 @@ class Chores {
 
   World& world_;
   std::map<std::string, bool> under_way_;  // by id; true: done, and not yet forgotten
+  linux::Event woken_;
   linux::TaskGroup tasks_;
 };
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "pons/base/log.h"
+#include "pons/session/machine_tools.h"
 #include "pons/session/tools.h"
 
 namespace pons::session {
@@ -23,6 +24,10 @@ constexpr std::size_t kBlobBytesMax = 16 << 20;
 constexpr std::size_t kUnreadBytesMax = 24 << 20;
 // However far the clock jumps, a wait takes no longer.
 constexpr std::int64_t kLongestWaitMs = 10 * 60 * 1'000;
+
+bool runs_in_sandbox(std::string_view tool) {
+  return tool == kProvision || tool == kExecute || is_machine_tool(tool);
+}
 
 // Money is no part of what an agent is in the middle of.
 bool is_same_but_budget(AgentSpec after, const AgentSpec& before) {
@@ -53,12 +58,12 @@ Driver::~Driver() {
     if (item.receipt) item.receipt->done.set();
 }
 
-Task<Result<std::vector<Seq>>> Driver::add(std::vector<Event> inputs) {
+Task<Result<std::vector<Seq>>> Driver::add(std::vector<Event> inputs, std::string handed_over) {
   if (over_)
     co_return make_error(ErrorCode::kUnavailable, "add to session",
                          "the session is being moved; try again");
   const auto receipt = std::make_shared<Receipt>(world_.loop);
-  deliver({.events = std::move(inputs), .receipt = receipt});
+  deliver({.events = std::move(inputs), .receipt = receipt, .handed_over = std::move(handed_over)});
   if (co_await receipt->done.wait(world_.loop.now() + kReceiptTime) == linux::Wait::kTimeout)
     co_return make_error(ErrorCode::kTimeout, "add to session",
                          "the store has not taken it yet, and may still do so");
@@ -72,13 +77,33 @@ void Driver::deliver(Item item) {
 
 Task<> Driver::run() {
   // What was under way when the log was read: the log shows that it was taken up again.
-  if (state_.turn_open && lease_.epoch > 1) deliver({.events = {Resumed{.epoch = lease_.epoch}}});
-  match_effects();
+  const bool has_moved = state_.node != world_.node;
+  if (has_moved || (state_.turn_open && lease_.epoch > 1))
+    deliver({.events = {Resumed{.epoch = lease_.epoch, .node = world_.node}}});
+  if (has_moved)
+    end_left_behind();
+  else
+    match_effects();
   while (!over_ && co_await wait_for_news()) co_await commit();
   over_ = true;
   effects_.clear();
   for (Item& item : std::exchange(inbox_, {}))
     if (item.receipt) item.receipt->done.set();
+}
+
+// On the node that had the session before, these may have run, or run still: here they must not.
+// Nothing is begun until that is stored.
+void Driver::end_left_behind() {
+  for (const Call& call : state_.calls)
+    if (call.is_open() && call.waits_for == WaitsFor::kNobody && runs_in_sandbox(call.name))
+      deliver({.events = {ToolEnded{
+                   .call = call.seq,
+                   .outcome = ToolOutcome::kInterrupted,
+                   .is_error = true,
+                   .text = "interrupted: the machine on which this ran is lost, and its sandboxes "
+                           "with it. It may have run, wholly or in part; look before you run it "
+                           "again."}},
+               .effect = call.seq});
 }
 
 TimePoint Driver::wake_time() const {
@@ -124,6 +149,7 @@ Task<> Driver::commit() {
     batch.summary.head = state_.head;
     batch.summary.updated_ms = now_ms;
     batch.summary.usage = state_.usage;
+    batch.summary.home = state_.sandboxes.empty() ? std::string() : world_.node;
     add_chores(before, batch);
     stored = co_await store(batch, may_be_refused);
   }
@@ -152,25 +178,35 @@ std::vector<Driver::Item> Driver::take_inbox() {
 
 // What must happen outside because of these events, however often this process dies meanwhile.
 void Driver::add_chores(const State& before, Batch& batch) const {
-  const auto add = [&](std::string_view kind, std::string what) {
+  const auto add = [&](std::string_view kind, std::string what, const std::string& node) {
     batch.chores.push_back({.id = fmt::format("{}-{}", kind, what),
                             .project = lease_.project,
                             .session = lease_.session,
                             .kind = std::string(kind),
-                            .what = std::move(what)});
+                            .what = std::move(what),
+                            .node = node});
   };
   for (const StoredEvent& event : batch.events) {
     if (const auto* released = std::get_if<SandboxReleased>(&event.event))
-      add(Chores::kDestroySandbox, released->sandbox);
+      add(Chores::kDestroySandbox, released->sandbox, world_.node);
+    if (const auto* resumed = std::get_if<Resumed>(&event.event);
+        resumed != nullptr && resumed->node != before.node) {
+      for (const auto& [name, sandbox] : before.sandboxes)
+        if (sandbox.node != world_.node) add(Chores::kDestroySandbox, sandbox.id, sandbox.node);
+    }
     const auto* ended = std::get_if<ToolEnded>(&event.event);
     if (ended == nullptr || ended->outcome != ToolOutcome::kInterrupted) continue;
     // Nobody waits for it any more, and it may be there, or go on, all the same.
     const Call* call = before.find_call(ended->call);
     if (call == nullptr) continue;
-    if (call->name == kSpawnAgent) add(Chores::kStopSession, child_of(call->seq));
+    if (call->name == kSpawnAgent) add(Chores::kStopSession, child_of(call->seq), world_.node);
     if (call->name == kProvision)
       if (const auto arguments = read_provision(call->input))
-        add(Chores::kDestroySandbox, order_for(before.last_asked, *call, *arguments).sandbox);
+        add(Chores::kDestroySandbox, order_for(before, *call, *arguments).sandbox, before.node);
+    // Made for its first call, it is not bound yet.
+    if (is_machine_tool(call->name) && before.node != world_.node)
+      if (std::string machine = machine_of(before); !before.has_sandbox(machine))
+        add(Chores::kDestroySandbox, std::move(machine), before.node);
   }
 }
 
@@ -205,7 +241,10 @@ void Driver::put_back(std::vector<Item> items) {
 void Driver::take_item(Item& item, std::int64_t now_ms, Batch& batch) {
   if (item.effect != 0 && !is_waited_for(item.effect)) return;
   if (item.receipt) {
+    const Seq before = state_.head;
     item.receipt->result = take_inputs(item.events, now_ms, batch);
+    if (!item.handed_over.empty() && state_.head != before)
+      batch.taken.push_back({.id = item.handed_over, .seqs = *item.receipt->result});
     return;
   }
   for (Event& event : item.events) {
@@ -277,6 +316,8 @@ Result<Seq> Driver::check_input(const Event& event) const {
   if (const auto* released = std::get_if<SandboxReleased>(&event)) {
     if (state_.turn_open)
       return make_error(ErrorCode::kConflict, "release sandbox", "the session is at work");
+    // The session has left it behind when it moved here.
+    if (!state_.has_sandbox(released->sandbox) && state_.moves > 0) return state_.head;
     if (!state_.has_sandbox(released->sandbox))
       return make_error(ErrorCode::kInvalid, "release sandbox", "it is none of the session's");
   }
@@ -351,7 +392,8 @@ void Driver::finish(Stored stored, Batch& batch, std::vector<Item>& items, Error
   if (stored != Stored::kYes || batch.events.empty()) return;
   summary_ = batch.summary;
   world_.audience.on_events(lease_.session, batch.events);
-  for (const Chore& chore : batch.chores) chores_.begin(chore);
+  for (const Chore& chore : batch.chores)
+    if (chore.node == world_.node) chores_.begin(chore);
   match_effects();
 }
 

@@ -29,7 +29,8 @@ class Driver {
   // Until the session has rested for a while, or belongs to somebody else.
   Task<> run();
   // What a person or a channel says, all of it or nothing. The numbers, once it is stored.
-  Task<Result<std::vector<Seq>>> add(std::vector<Event> inputs);
+  // `handed_over`: by which id another process has stored it for this one; empty: it was said here.
+  Task<Result<std::vector<Seq>>> add(std::vector<Event> inputs, std::string handed_over = {});
 
   // Whether it would be taken now.
   Result<void> check(std::vector<Event> inputs);
@@ -50,6 +51,7 @@ class Driver {
     std::vector<Blob> blobs = {};
     Seq effect = 0;  // what it came of; 0: from outside
     std::shared_ptr<Receipt> receipt = nullptr;
+    std::string handed_over = {};
   };
   struct Effect {
     explicit Effect(linux::Loop& loop) : group(loop) {}
@@ -73,6 +75,7 @@ class Driver {
   void take_item(Item& item, std::int64_t now_ms, Batch& batch);
   Result<std::vector<Seq>> take_inputs(std::vector<Event>& inputs, std::int64_t now_ms,
                                        Batch& batch);
+  void end_left_behind();
   void add_chores(const State& before, Batch& batch) const;
   Result<Seq> check_input(const Event& event) const;
   Result<void> check_room(const UserMessage& message) const;
@@ -104,9 +107,12 @@ class Driver {
   Task<> deliver_grade(Seq asked, Answer answer, std::int64_t took_ms);
   std::string forgotten_with(const std::vector<std::string>& taken, Seq call) const;
   static void put_text(ToolText text, ToolEnded ended, Item& item);
-  ProvisionOrder order_of(Seq asked, std::int64_t block) const;
-  ProvisionOrder order_for(Seq asked, const Call& call, const ProvisionArguments& arguments) const;
+  ProvisionOrder order_of(const State& state, Seq asked, std::int64_t block) const;
+  ProvisionOrder order_for(const State& state, const Call& call,
+                           const ProvisionArguments& arguments) const;
   std::string call_id(Seq seq) const;
+  std::string machine_name(const State& state) const;
+  std::string machine_of(const State& state) const;
   std::vector<std::string> sandbox_ids() const;
 
   // threads.cc: other agents

@@ -97,11 +97,14 @@ std::string Driver::call_id(Seq seq) const {
   return call_id_of(lease_.session, seq);
 }
 
-ProvisionOrder Driver::order_of(Seq asked, std::int64_t block) const {
-  return {.sandbox = sandbox_id_for(fmt::format("{}:{}:{}", lease_.session, asked, block)),
-          .sandbox_template = state_.agent.sandbox_template,
-          .environment = state_.agent.environment,
-          .network = state_.agent.network,
+ProvisionOrder Driver::order_of(const State& state, Seq asked, std::int64_t block) const {
+  std::string purpose = fmt::format("{}:{}:{}", lease_.session, asked, block);
+  // On another node it is another one, with a name of its own.
+  if (state.moves > 0) purpose += fmt::format(":{}", state.moves);
+  return {.sandbox = sandbox_id_for(purpose),
+          .sandbox_template = state.agent.sandbox_template,
+          .environment = state.agent.environment,
+          .network = state.agent.network,
           .session = lease_.session,
           .project = lease_.project};
 }
@@ -252,7 +255,7 @@ std::int64_t Driver::pause_before_next_try(std::int64_t asked_for_ms, Seq asked)
 // While the model still writes its call, the sandbox is made: most calls want the usual one.
 void Driver::prepare_sandbox(Seq asked, std::int64_t block, std::string_view tool) {
   if (tool != kProvision || !is_allowed(state_.agent, tool)) return;
-  ProvisionOrder order = order_of(asked, block);
+  ProvisionOrder order = order_of(state_, asked, block);
   auto& prepared = prepared_[order.sandbox];
   if (prepared) return;
   prepared = std::make_unique<Prepared>(world_.loop);
@@ -281,7 +284,7 @@ void Driver::drop_prepared() {
     if (!prepared.second->done.is_set()) return false;  // looked at when it is there
     const auto is_its_call = [&](const Call& call) {
       return call.name == kProvision &&
-             order_of(state_.last_asked, call.block).sandbox == prepared.first;
+             order_of(state_, state_.last_asked, call.block).sandbox == prepared.first;
     };
     if (std::ranges::any_of(state_.calls,
                             [&](const Call& call) { return is_its_call(call) && !call.ended; }))
@@ -347,7 +350,7 @@ Task<Driver::Item> Driver::provision(const Call& call) {
                                          kSandboxesMax))));
     co_return item;
   }
-  const ProvisionOrder order = order_for(state_.last_asked, call, *arguments);
+  const ProvisionOrder order = order_for(state_, call, *arguments);
   const auto report = co_await take_sandbox(order);
   if (!report) {
     const bool has_no_template = report.error().code == ErrorCode::kNotFound;
@@ -358,7 +361,9 @@ Task<Driver::Item> Driver::provision(const Call& call) {
   item.events.push_back(SandboxBound{.call = call.seq,
                                      .sandbox = order.sandbox,
                                      .sandbox_template = order.sandbox_template,
-                                     .kept = arguments->keep});
+                                     .kept = arguments->keep,
+                                     .known_as = {},
+                                     .node = world_.node});
   item.events.push_back(
       ToolEnded{.call = call.seq,
                 .text = fmt::format("sandbox_id: {}\n{}", order.sandbox, report->contents),
@@ -366,9 +371,9 @@ Task<Driver::Item> Driver::provision(const Call& call) {
   co_return item;
 }
 
-ProvisionOrder Driver::order_for(Seq asked, const Call& call,
+ProvisionOrder Driver::order_for(const State& state, const Call& call,
                                  const ProvisionArguments& arguments) const {
-  ProvisionOrder order = order_of(asked, call.block);
+  ProvisionOrder order = order_of(state, state.last_asked, call.block);
   if (!arguments.sandbox_template.empty() && arguments.sandbox_template != order.sandbox_template) {
     order.sandbox += "-t";  // the one that was made beforehand is another
     order.sandbox_template = arguments.sandbox_template;
@@ -428,10 +433,21 @@ Task<Driver::Item> Driver::execute(const Call& call) {
 
 // The session's own machine: made when it is first used, and kept. One that is gone is made again,
 // and what was on it is gone with it.
+std::string Driver::machine_name(const State& state) const {
+  if (!state.agent.machine_of.empty()) return state.agent.machine_of;
+  // On another node it is another one, with a name of its own.
+  if (state.moves > 0) return fmt::format("{}:machine:{}", lease_.session, state.moves);
+  return lease_.session + ":machine";
+}
+
+std::string Driver::machine_of(const State& state) const {
+  return sandbox_id_for(machine_name(state));
+}
+
 ProvisionOrder Driver::machine_order() const {
-  const std::string& owner =
-      state_.agent.machine_of.empty() ? lease_.session : state_.agent.machine_of;
-  return {.sandbox = sandbox_id_for(owner + ":machine"),
+  const std::string name = machine_name(state_);
+  const std::string owner = name.substr(0, name.find(':'));
+  return {.sandbox = sandbox_id_for(name),
           .sandbox_template = state_.agent.sandbox_template,
           .environment = state_.agent.environment,
           .network = state_.agent.network,
@@ -446,6 +462,12 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
     item.events.push_back(refused(call.seq, command.error()));
     co_return item;
   }
+  if (!state_.agent.machine_of.empty() && state_.moves > 0) {
+    item.events.push_back(refused(
+        call.seq, make_error(ErrorCode::kUnavailable, "use machine",
+                             "The machine is lost, and this thread cannot have another. Say so.")));
+    co_return item;
+  }
   if (!state_.agent.machine_of.empty()) use_own_shell(*command, lease_.session);
   const ProvisionOrder order = machine_order();
   const auto made = co_await world_.hands.provision(order);
@@ -453,12 +475,15 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
     item.events.push_back(failed(call.seq, made.error()));
     co_return item;
   }
+  const bool is_first = !state_.has_sandbox(order.sandbox);
   // A thread leaves it to its session, which has it bound already.
-  if (!state_.has_sandbox(order.sandbox) && state_.agent.machine_of.empty())
+  if (is_first && state_.agent.machine_of.empty())
     item.events.push_back(SandboxBound{.call = call.seq,
                                        .sandbox = order.sandbox,
                                        .sandbox_template = order.sandbox_template,
-                                       .kept = true});
+                                       .kept = true,
+                                       .known_as = {},
+                                       .node = world_.node});
   if (const auto effect = effects_.find(call.seq); effect != effects_.end())
     effect->second->sandbox = order.sandbox;
   auto report = co_await world_.hands.execute({.sandbox = order.sandbox,
@@ -473,7 +498,11 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
   ToolEnded ended{.call = call.seq,
                   .took_ms = std::clamp<std::int64_t>(report->took_ms, 0, kNumberMax)};
   if (report->end == ExecuteReport::End::kInterrupted) ended.outcome = ToolOutcome::kInterrupted;
-  put_text(describe_machine(call.name, std::move(*report)), std::move(ended), item);
+  ToolText text = describe_machine(call.name, std::move(*report));
+  if (is_first && state_.moves > 0)
+    text.text +=
+        "\n[This is a new machine: the one before was lost, with all files that were on it.]";
+  put_text(std::move(text), std::move(ended), item);
   co_return item;
 }
 

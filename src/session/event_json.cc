@@ -67,6 +67,7 @@ void each_field(Field& field, Created& event) {
   field("agent", event.agent);
   field("parent", event.parent);
   field("parent_call", event.parent_call);
+  field("node", event.node);
 }
 
 template <class Field>
@@ -109,6 +110,7 @@ void each_field(Field&, TimerFired&) {}
 template <class Field>
 void each_field(Field& field, Resumed& event) {
   field("epoch", event.epoch);
+  field("node", event.node);
 }
 
 template <class Field>
@@ -225,6 +227,7 @@ void each_field(Field& field, SandboxBound& event) {
   field("template", event.sandbox_template);
   field("kept", event.kept);
   field("known_as", event.known_as);
+  field("node", event.node);
 }
 
 template <class Field>

@@ -33,6 +33,12 @@ class FeedFollower final : public Follower {
 
   Task<Result<News>> next(TimePoint deadline) override;
   void wake() { news_.set(); }
+  // Something may be in the log that nobody here has stored.
+  void look_again() {
+    has_read_log_ = false;
+    wake();
+  }
+  Seq after() const { return after_; }
   bool wants_deltas() const { return with_deltas_; }
   void add_delta(Seq asked, std::string_view text);
 

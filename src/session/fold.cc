@@ -119,6 +119,7 @@ struct Folding {
     state.agent = event.agent;
     state.parent = event.parent;
     state.parent_call = event.parent_call;
+    state.node = event.node;
   }
 
   void operator()(const UserMessage& event) const {
@@ -202,7 +203,14 @@ struct Folding {
   }
 
   void operator()(const TimerFired&) const { state.wake_at_ms.reset(); }
-  void operator()(const Resumed&) const {}
+
+  void operator()(const Resumed& event) const {
+    if (event.node == state.node) return;
+    state.node = event.node;
+    state.moves += 1;
+    std::erase_if(state.sandboxes,
+                  [&](const auto& sandbox) { return sandbox.second.node != event.node; });
+  }
 
   void operator()(const ModelAsked& event) const {
     if (state.asked) return;
@@ -288,7 +296,8 @@ struct Folding {
                              .sandbox_template = event.sandbox_template,
                              .call = event.call,
                              .kept = event.kept,
-                             .checkpoints = {}};
+                             .checkpoints = {},
+                             .node = event.node};
     state.last_sandbox = name;
   }
 

@@ -19,7 +19,7 @@ struct SessionTag {
   static constexpr std::string_view kPrefix = "ses";
 };
 
-constexpr Duration kBetweenLooks = std::chrono::seconds(5);
+constexpr Duration kBetweenNews = std::chrono::seconds(5);
 constexpr std::int64_t kReadAtOnce = 500;
 // After a restart there may be thousands; the store also has others to serve.
 constexpr int kAdoptedAtOnce = 16;
@@ -67,7 +67,7 @@ struct Sessions::Loaded {
 };
 
 Sessions::Sessions(linux::Loop& loop, const Clock& clock, Log& log, Model& model, Hands& hands,
-                   Boundary& boundary)
+                   Boundary& boundary, Sharing sharing)
     : world_{.loop = loop,
              .clock = clock,
              .log = log,
@@ -76,8 +76,11 @@ Sessions::Sessions(linux::Loop& loop, const Clock& clock, Log& log, Model& model
              .boundary = boundary,
              .audience = *this,
              .run_child = [this](ChildOrder order) { return run_child(std::move(order)); },
-             .stop_child = [this](std::string id) { return stop_child(std::move(id)); }},
+             .stop_child = [this](std::string id) { return stop_child(std::move(id)); },
+             .node = sharing.node},
       chores_(std::make_unique<Chores>(world_)),
+      sharing_(std::move(sharing)),
+      has_inputs_(loop),
       tasks_(loop) {}
 
 Sessions::~Sessions() {
@@ -129,7 +132,10 @@ Task<Result<Summary>> Sessions::create(NewSession wish) {
     events.push_back({.seq = state.head + 1, .at_ms = now_ms, .event = std::move(event)});
     session::fold(state, events.back());
   };
-  add_event(Created{.agent = wish.agent, .parent = wish.parent, .parent_call = wish.parent_call});
+  add_event(Created{.agent = wish.agent,
+                    .parent = wish.parent,
+                    .parent_call = wish.parent_call,
+                    .node = world_.node});
   if (wish.message) add_event(*wish.message);
   settle(state, now_ms, events);
   Summary summary = summary_of(wish, state, now_ms);
@@ -147,20 +153,22 @@ Task<Result<Summary>> Sessions::create(NewSession wish) {
 }
 
 // Several who ask at the same time wait for one.
-Task<Result<Sessions::Loaded*>> Sessions::load(const std::string& session) {
+Task<Result<Sessions::Loaded*>> Sessions::load(const std::string& session, Take how) {
   for (;;) {
-    if (const auto found = loaded_.find(session);
-        found != loaded_.end() && !found->second->driver.is_over())
-      co_return found->second.get();
+    if (is_here(session)) co_return loaded_.at(session).get();
     const auto under_way = loading_.find(session);
     if (under_way == loading_.end()) break;
     const auto done = under_way->second;
     co_await done->wait(kNever);
   }
   const Loading loading(*this, session);
-  CO_TRY(auto lease, co_await world_.log.take(session));
-  CO_TRY(auto summary, co_await world_.log.find(session));
-  CO_TRY(const auto events, co_await read_all(session));
+  CO_TRY(auto lease, co_await world_.log.take(session, how));
+  co_return co_await load_taken(std::move(lease));
+}
+
+Task<Result<Sessions::Loaded*>> Sessions::load_taken(Lease lease) {
+  CO_TRY(auto summary, co_await world_.log.find(lease.session));
+  CO_TRY(const auto events, co_await read_all(lease.session));
   co_return &start(std::move(lease), session::fold(State{}, events), std::move(summary));
 }
 
@@ -172,20 +180,38 @@ Task<Result<Seq>> Sessions::add(std::string session, Event input) {
 }
 
 Task<Result<std::vector<Seq>>> Sessions::add_all(std::string session, std::vector<Event> inputs) {
+  auto added = co_await add_here(session, inputs, {});
+  const bool is_elsewhere =
+      is_shared() && !added && added.error().code == ErrorCode::kConflict && !is_here(session);
+  if (!is_elsewhere) co_return added;
+  co_return co_await hand_over(std::move(session), std::move(inputs));
+}
+
+bool Sessions::is_here(const std::string& session) const {
+  const auto found = loaded_.find(session);
+  return found != loaded_.end() && !found->second->driver.is_over();
+}
+
+Task<Result<std::vector<Seq>>> Sessions::add_here(const std::string& session,
+                                                  std::vector<Event> inputs,
+                                                  std::string handed_over) {
   // A session may go to rest, or elsewhere, between finding it and writing to it.
   constexpr int kTries = 3;
   Result<std::vector<Seq>> added = std::vector<Seq>();
   for (int i = 0; i < kTries && !inputs.empty(); ++i) {
     CO_TRY(Loaded * loaded, co_await load(session));
-    added = co_await loaded->driver.add(inputs);
+    added = co_await loaded->driver.add(inputs, handed_over);
     if (added || added.error().code != ErrorCode::kUnavailable) break;
   }
   co_return added;
 }
 
+// Of a session that another process has, that one judges.
 Task<Result<void>> Sessions::check_all(std::string session, std::vector<Event> inputs) {
-  CO_TRY(Loaded * loaded, co_await load(session));
-  co_return loaded->driver.check(std::move(inputs));
+  const auto loaded = co_await load(session);
+  if (!loaded && is_shared() && loaded.error().code == ErrorCode::kConflict) co_return {};
+  if (!loaded) co_return loaded.error();
+  co_return (*loaded)->driver.check(std::move(inputs));
 }
 
 Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string project) {
@@ -215,6 +241,7 @@ Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string pr
   add_event(Forked{.from = session, .at = state.head});
   for (SandboxBound& sandbox : sandboxes) add_event(std::move(sandbox));
   Summary summary = summary_of(wish, state, now_ms);
+  if (!state.sandboxes.empty()) summary.home = world_.node;
   const auto created = co_await world_.log.create(summary, std::move(events));
   if (created) co_return summary;
   for (const auto& [name, sandbox] : state.sandboxes) chores_->drop_sandbox(sandbox.id);
@@ -227,6 +254,7 @@ Task<std::vector<SandboxBound>> Sessions::copy_sandboxes(const State& then, bool
                                                          const NewSession& wish) {
   std::vector<SandboxBound> copied;
   for (const auto& [name, sandbox] : then.sandboxes) {
+    if (sandbox.node != world_.node) continue;  // on another machine
     if (has_moved_on && sandbox.checkpoints.empty()) continue;
     const std::string id = sandbox_id_for(fmt::format("{}:{}", wish.id, name));
     const auto made = co_await world_.hands.copy(
@@ -243,7 +271,8 @@ Task<std::vector<SandboxBound>> Sessions::copy_sandboxes(const State& then, bool
     copied.push_back({.sandbox = id,
                       .sandbox_template = sandbox.sandbox_template,
                       .kept = sandbox.kept,
-                      .known_as = name});
+                      .known_as = name,
+                      .node = world_.node});
   }
   co_return copied;
 }
@@ -251,7 +280,7 @@ Task<std::vector<SandboxBound>> Sessions::copy_sandboxes(const State& then, bool
 Task<Result<void>> Sessions::archive(std::string session) {
   // What was kept for the next turn is kept for nobody. The log says so first, so that it goes
   // whoever dies meanwhile.
-  CO_TRY(const Loaded* loaded, co_await load(session));
+  CO_TRY(const Loaded* loaded, co_await load(session, Take::kAnyway));
   std::vector<std::string> kept;
   for (const auto& [name, sandbox] : loaded->driver.state().sandboxes) kept.push_back(sandbox.id);
   if (status_of(loaded->driver.state()) == Status::kIdle)
@@ -264,18 +293,59 @@ Task<Result<void>> Sessions::archive(std::string session) {
 
 Task<> Sessions::keep_going() {
   tasks_.spawn(chores_->keep_going());
-  for (;;) {
-    if (auto orphans = co_await world_.log.list_orphans()) {
-      const auto left = std::make_shared<std::vector<std::string>>(std::move(*orphans));
-      std::erase_if(*left, [this](const auto& id) { return loaded_.contains(id); });
-      linux::TaskGroup adopting(world_.loop);
-      for (int i = 0; i < kAdoptedAtOnce; ++i) adopting.spawn(adopt(left));
-      co_await adopting.wait_until_empty(kNever);
-    }
-    co_await world_.loop.sleep_for(kBetweenLooks);
-    forget_resting();
-    if (!loaded_.empty()) (void)co_await world_.log.renew();
+  if (is_shared()) {
+    // Ahead of everything else: who has a session must be seen to live.
+    (void)co_await world_.log.renew();
+    tasks_.spawn(keep_renewing());
+    tasks_.spawn(keep_looking());
   }
+  for (;;) {
+    co_await adopt_all();
+    co_await world_.loop.sleep_for(sharing_.between_looks);
+    forget_resting();
+    if (!is_shared() && !loaded_.empty()) (void)co_await world_.log.renew();
+  }
+}
+
+// By itself: taking up thousands of sessions takes longer than others wait for a sign of life.
+Task<> Sessions::keep_renewing() {
+  for (;;) {
+    co_await world_.loop.sleep_for(sharing_.between_looks);
+    if (const auto renewed = co_await world_.log.renew(); !renewed)
+      LOG_WARN("cannot say that this process lives; others may take its sessions",
+               {"error", renewed.error()});
+  }
+}
+
+Task<> Sessions::adopt_all() {
+  auto orphans = co_await world_.log.list_orphans();
+  if (!orphans) co_return;
+  std::erase_if(*orphans, [this](const auto& id) { return loaded_.contains(id); });
+  if (orphans->empty()) co_return;
+  linux::TaskGroup adopting(world_.loop);
+  // Those of processes that are gone, a few at a time: others want some, too.
+  for (bool is_last = !is_shared(); !is_last;) {
+    const auto taken = co_await world_.log.claim(kAdoptedAtOnce);
+    is_last = !taken || taken->size() < static_cast<std::size_t>(kAdoptedAtOnce);
+    if (!taken) break;
+    for (const Lease& lease : *taken) adopting.spawn(adopt_taken(lease));
+    co_await adopting.wait_until_empty(kNever);
+  }
+  // And its own, of the process before this one.
+  const auto left = std::make_shared<std::vector<std::string>>(std::move(*orphans));
+  std::erase_if(*left, [this](const auto& id) { return loaded_.contains(id); });
+  for (int i = 0; i < kAdoptedAtOnce; ++i) adopting.spawn(adopt(left));
+  co_await adopting.wait_until_empty(kNever);
+}
+
+Task<> Sessions::adopt_taken(Lease lease) {
+  const std::string session = lease.session;
+  const Loading loading(*this, session);
+  const auto loaded = co_await load_taken(std::move(lease));
+  if (!loaded)
+    LOG_ERROR("cannot take a session over", {"session", session}, {"error", loaded.error()});
+  else
+    LOG_INFO("took a session over", {"session", session});
 }
 
 // One after the other, until none is left.
@@ -319,7 +389,7 @@ Task<Result<ChildReport>> Sessions::run_child(ChildOrder order) {
   const auto follower = follow(id, {.after = 0, .with_deltas = false});
   ChildReport report;
   for (;;) {
-    CO_TRY(const auto news, co_await follower->next(world_.loop.now() + kBetweenLooks));
+    CO_TRY(const auto news, co_await follower->next(world_.loop.now() + kBetweenNews));
     if (order.on_events && !news.events.empty()) order.on_events(news.events);
     for (const StoredEvent& stored : news.events) {
       if (const auto* said = std::get_if<Said>(&stored.event)) report.text = said->text;

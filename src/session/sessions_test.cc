@@ -316,11 +316,12 @@ TEST_F(SessionsTest, AForkHasCopiesOfSandboxesAndItsEndLeavesTheOriginalsAlone) 
   model_.text("done");
   begin();
   ASSERT_EQ(boxes_.alive.size(), 1U);
-  const std::string original = boxes_.alive.begin()->first;
+  const auto original = boxes_.alive.begin()->first;
   const auto copy = run(sessions_.fork("s", 0, "p"));
   ASSERT_TRUE(copy) << copy.error().describe();
   ASSERT_EQ(boxes_.alive.size(), 2U);
-  model_.call("sandbox_execute", fmt::format(R"({{"command":"ls","sandbox_id":"{}"}})", original));
+  model_.call("sandbox_execute",
+              fmt::format(R"({{"command":"ls","sandbox_id":"{}"}})", original.second));
   model_.text("seen");
   ASSERT_TRUE(run(sessions_.add(copy->id, message_of("look", ""))));
   pass(std::chrono::seconds(5));

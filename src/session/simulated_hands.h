@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "pons/session/world.h"
 #include "simulated_fate.h"
@@ -11,17 +13,22 @@
 
 namespace pons::session {
 
-// Outlive processes.
+// Outlive processes. Those of one node are out of reach for the other.
 struct Boxes {
-  std::map<std::string, std::map<std::string, std::string>> alive;  // by id: jobs by call
-  std::map<std::string, int> runs;                                  // by call
-  std::set<std::string> made;
+  using Jobs = std::map<std::string, std::string>;            // by call
+  std::map<std::pair<std::string, std::string>, Jobs> alive;  // by node and id
+  std::map<std::string, int> runs;                            // by call
+  std::set<std::pair<std::string, std::string>> made;
+
+  bool lives(const std::string& sandbox) const {
+    return std::ranges::any_of(alive, [&](const auto& box) { return box.first.second == sandbox; });
+  }
 };
 
 class SimulatedHands final : public Hands {
  public:
-  SimulatedHands(linux::Loop& loop, Boxes& boxes, Fate& fate)
-      : loop_(loop), boxes_(boxes), fate_(fate) {}
+  SimulatedHands(linux::Loop& loop, Boxes& boxes, Fate& fate, std::string node = {})
+      : loop_(loop), boxes_(boxes), fate_(fate), node_(std::move(node)) {}
 
   bool forget_calls = false;  // breaks the cells' job table
   int hang_one_in = 0;        // commands never end; 0: all do
@@ -29,8 +36,8 @@ class SimulatedHands final : public Hands {
   Task<Result<ProvisionReport>> provision(ProvisionOrder order) override {
     const auto turn = co_await fate_.wait();
     if (turn == Fate::Turn::kFailsBefore) co_return down();
-    if (boxes_.made.insert(order.sandbox).second) boxes_.alive[order.sandbox];
-    if (!boxes_.alive.contains(order.sandbox))
+    if (boxes_.made.insert(at(order.sandbox)).second) boxes_.alive[at(order.sandbox)];
+    if (!boxes_.alive.contains(at(order.sandbox)))
       co_return make_error(ErrorCode::kNotFound, "provision", "it was destroyed");
     co_await fate_.afterwards();
     if (turn == Fate::Turn::kFailsAfter) co_return down();
@@ -40,8 +47,9 @@ class SimulatedHands final : public Hands {
   Task<Result<ExecuteReport>> execute(ExecuteOrder order) override {
     const auto turn = co_await fate_.wait();
     if (turn == Fate::Turn::kFailsBefore) co_return down();
-    if (turn == Fate::Turn::kFailsAfter && fate_.pick(3) == 0) boxes_.alive.erase(order.sandbox);
-    const auto box = boxes_.alive.find(order.sandbox);
+    if (turn == Fate::Turn::kFailsAfter && fate_.pick(3) == 0)
+      boxes_.alive.erase(at(order.sandbox));
+    const auto box = boxes_.alive.find(at(order.sandbox));
     if (box == boxes_.alive.end()) co_return make_error(ErrorCode::kNotFound, "execute", "gone");
     if (forget_calls || box->second.emplace(order.call, order.command).second)
       boxes_.runs[order.call] += 1;
@@ -59,17 +67,17 @@ class SimulatedHands final : public Hands {
 
   Task<Result<void>> copy(CopyOrder order) override {
     if (co_await fate_.wait() != Fate::Turn::kWell) co_return down();
-    if (!boxes_.alive.contains(order.from))
+    if (!boxes_.alive.contains(at(order.from)))
       co_return make_error(ErrorCode::kNotFound, "copy", "there is no such sandbox");
-    boxes_.made.insert(order.sandbox);
-    boxes_.alive[order.sandbox];
+    boxes_.made.insert(at(order.sandbox));
+    boxes_.alive[at(order.sandbox)];
     co_return {};
   }
 
   Task<Result<void>> destroy(std::string sandbox) override {
     const auto turn = co_await fate_.wait();
     if (turn == Fate::Turn::kFailsBefore) co_return down();
-    boxes_.alive.erase(sandbox);
+    boxes_.alive.erase(at(sandbox));
     co_await fate_.afterwards();
     if (turn == Fate::Turn::kFailsAfter) co_return down();
     co_return {};
@@ -77,9 +85,13 @@ class SimulatedHands final : public Hands {
 
  private:
   static Error down() { return make_error(ErrorCode::kUnavailable, "sandbox", "went away"); }
+  std::pair<std::string, std::string> at(const std::string& sandbox) const {
+    return {node_, sandbox};
+  }
   linux::Loop& loop_;
   Boxes& boxes_;
   Fate& fate_;
+  std::string node_;
 };
 
 // Takes out one word, as letters x.

@@ -64,10 +64,14 @@ void note(const std::vector<StoredEvent>& log, std::set<std::string>& met) {
 // A failing seed replays with PONS_SIMULATION_SEED=N PONS_SIMULATION_SEEDS=1.
 TEST_F(Simulation, WhateverFailsEachSessionFinishesAndNothingHappensTwice) {
   int crashes = 0;
+  int handed_over = 0;
+  int moves = 0;
   std::set<std::string> met;
   for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds(); ++seed) {
     const SimulationOutcome outcome = simulate({.seed = seed, .rival = seed % 3 == 0});
     crashes += outcome.crashes;
+    handed_over += outcome.handed_over;
+    moves += outcome.moves;
     for (const auto& log : outcome.logs) note(log, met);
     EXPECT_TRUE(outcome.finished) << "seed " << seed;
     for (const std::string& violation : outcome.violations)
@@ -76,6 +80,8 @@ TEST_F(Simulation, WhateverFailsEachSessionFinishesAndNothingHappensTwice) {
   }
   if (seeds() < 500) return;
   EXPECT_GT(crashes, 250);
+  EXPECT_GT(handed_over, 100) << "to the node that has the session";
+  EXPECT_GT(moves, 100) << "of sessions to another node";
   // A world in which nothing happens proves nothing.
   for (const char* wanted : {"agent of an agent",
                              "summary",

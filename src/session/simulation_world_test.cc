@@ -28,11 +28,7 @@ class Simulation {
         clock_(*loop_),
         fate_(*loop_, clock_, settings.seed, settings.fault),
         model_(fate_, settings.steps),
-        hands_(*loop_, boxes_, fate_),
-        boundary_(fate_) {
-    hands_.forget_calls = settings.forget_calls;
-    if (settings.fault > 0) hands_.hang_one_in = 60;
-  }
+        boundary_(fate_) {}
 
   SimulationOutcome run() {
     SimulationOutcome outcome;
@@ -51,12 +47,19 @@ class Simulation {
  private:
   struct Process {
     Process(Simulation& world, std::string owner)
-        : log(world.tables_, world.fate_, world.clock_, std::move(owner)),
-          sessions(*world.loop_, world.clock_, log, world.model_, world.hands_, world.boundary_),
+        : node(world.settings_.rival ? owner : std::string()),
+          log(world.tables_, world.fate_, world.clock_, owner),
+          hands(*world.loop_, world.boxes_, world.fate_, node),
+          sessions(*world.loop_, world.clock_, log, world.model_, hands, world.boundary_,
+                   {.node = node}),
           tasks(*world.loop_) {
+      hands.forget_calls = world.settings_.forget_calls;
+      if (world.settings_.fault > 0) hands.hang_one_in = 60;
       tasks.spawn(sessions.keep_going());
     }
+    std::string node;  // among several
     SimulatedLog log;
+    SimulatedHands hands;
     Sessions sessions;
     linux::TaskGroup tasks;
   };
@@ -206,12 +209,27 @@ class Simulation {
 
   Process& anyone() { return *processes_[fate_.pick(processes_.size())]; }
 
+  void start_process(const std::string& name) {
+    Process& process = *processes_.emplace_back(std::make_unique<Process>(*this, name));
+    for (const auto& [id, stored] : tables_.sessions)
+      if (fate_.pick(2) == 0) process.tasks.spawn(watch(process.sessions, id));
+  }
   void start_processes() {
-    processes_.push_back(std::make_unique<Process>(*this, "first"));
-    if (settings_.rival) processes_.push_back(std::make_unique<Process>(*this, "second"));
-    for (const auto& process : processes_)
-      for (const auto& [id, stored] : tables_.sessions)
-        if (fate_.pick(2) == 0) process->tasks.spawn(watch(process->sessions, id));
+    start_process("first");
+    if (settings_.rival) start_process("second");
+  }
+
+  // One of two nodes is gone for a while, which may be longer than the other waits for it.
+  void lose_one(SimulationOutcome& outcome) {
+    if (!settings_.rival) return;
+    if (processes_.size() == 2 && !fate_.is_calm() && fate_.pick(600) == 0) {
+      ++outcome.crashes;
+      const auto lost = processes_.begin() + static_cast<std::ptrdiff_t>(fate_.pick(2));
+      lost_ = (*lost)->node;
+      processes_.erase(lost);
+      back_at_ = loop_->now() + std::chrono::seconds(fate_.pick(120));
+    }
+    if (processes_.size() == 1 && loop_->now() >= back_at_) start_process(lost_);
   }
 
   // ---- the run
@@ -227,6 +245,7 @@ class Simulation {
     while (loop_->now() < end) {
       co_await loop_->sleep_for(std::chrono::milliseconds(200));
       if (loop_->now() > calm) fate_.calm_down();
+      lose_one(outcome);
       if (fate_.crash_wanted) {
         ++outcome.crashes;
         processes_.clear();
@@ -270,10 +289,11 @@ class Simulation {
           called != nullptr && !begun.emplace(called->asked, called->block).second)
         say_wrong(fmt::format("call {} of answer {} begins twice", called->block, called->asked));
       if (const auto* released = std::get_if<SandboxReleased>(&event.event))
-        if (boxes_.alive.contains(released->sandbox)) say_wrong("a released sandbox lives on");
+        if (boxes_.lives(released->sandbox)) say_wrong("a released sandbox lives on");
       if (write_public(event).find(SimulatedBoundary::kSecret) != std::string::npos)
         say_wrong(fmt::format("event {} shows a secret", event.seq));
     }
+    outcome.moves += static_cast<int>(fold(State{}, stored.events).moves);
     for (const Divergence& divergence : replay(stored.events))
       say_wrong(fmt::format("replay differs at {}: expected {} found {}", divergence.seq,
                             divergence.expected, divergence.found));
@@ -324,6 +344,9 @@ class Simulation {
     for (const auto& [call, runs] : boxes_.runs)
       if (runs > 1) outcome.violations.push_back(fmt::format("{} was run {} times", call, runs));
     if (!tables_.chores.empty()) outcome.violations.push_back("chores are left over");
+    outcome.handed_over = static_cast<int>(tables_.inputs.size());
+    if (std::ranges::any_of(tables_.inputs, [](const auto& input) { return !input.second.reply; }))
+      outcome.violations.push_back("something that was handed over has no reply");
     outcome.left_sandboxes = static_cast<int>(boxes_.alive.size());
   }
 
@@ -335,9 +358,10 @@ class Simulation {
   Tables tables_;
   Boxes boxes_;
   SimulatedModel model_;
-  SimulatedHands hands_;
   SimulatedBoundary boundary_;
   std::vector<std::unique_ptr<Process>> processes_;
+  std::string lost_;
+  TimePoint back_at_{};
   std::vector<std::pair<std::string, std::string>> acknowledged_;
   std::vector<std::string> seen_wrong_;
   int talked_ = 0;

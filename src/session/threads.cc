@@ -69,7 +69,7 @@ AgentSpec Driver::thread_agent(const SpawnArguments& arguments) const {
   agent.depth = state_.agent.depth + 1;
   agent.has_threads = agent.makes_members = false;
   agent.members = {};
-  agent.machine_of = lease_.session;
+  agent.machine_of = machine_name(state_);
   agent.budget_nano = state_.agent.budget_nano;
   agent.budget_tokens = state_.agent.budget_tokens;
   if (member != nullptr) return agent;
@@ -86,7 +86,9 @@ void Driver::bind_machine(Seq call) {
   deliver({.events = {SandboxBound{.call = call,
                                    .sandbox = order.sandbox,
                                    .sandbox_template = order.sandbox_template,
-                                   .kept = true}},
+                                   .kept = true,
+                                   .known_as = {},
+                                   .node = world_.node}},
            .effect = call});
 }
 

@@ -68,7 +68,7 @@ struct AgentSpec {
   bool makes_members = false;  // it may describe an agent that is no member
   Members members = {};
   std::string description = {};  // for whoever may give it tasks
-  std::string machine_of = {};   // the session whose machine it uses; empty: its own
+  std::string machine_of = {};   // the name of another session's machine, which it uses
   bool operator==(const AgentSpec&) const = default;
 };
 
@@ -89,6 +89,7 @@ struct Created {
   AgentSpec agent;
   std::string parent;  // the session that wanted this one; empty: none
   Seq parent_call = 0;
+  std::string node = {};  // which of the processes that share the store has it; empty: the only one
   bool operator==(const Created&) const = default;
 };
 
@@ -146,9 +147,11 @@ struct TimerFired {
   bool operator==(const TimerFired&) const = default;
 };
 
-// The session goes on, in a process that has read its log: what was under way is begun again.
+// The session goes on, in a process that has read its log: what was under way is begun again. On
+// another node it goes on without the sandboxes of the last one.
 struct Resumed {
   std::int64_t epoch = 0;
+  std::string node = {};  // that has it from now on
   bool operator==(const Resumed&) const = default;
 };
 
@@ -275,8 +278,9 @@ struct SandboxBound {
   Seq call = 0;
   std::string sandbox;
   std::string sandbox_template;
-  bool kept = false;     // lives on when the turn ends
-  std::string known_as;  // by which id the conversation knows it; empty: its own
+  bool kept = false;      // lives on when the turn ends
+  std::string known_as;   // by which id the conversation knows it; empty: its own
+  std::string node = {};  // on which it is
   bool operator==(const SandboxBound&) const = default;
 };
 

@@ -5,11 +5,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pons/session/state.h"
 #include "pons/session/world.h"
+#include "pons/store/bell.h"
 
 namespace pons::session {
 
@@ -41,15 +44,22 @@ class Follower {
   virtual Task<Result<News>> next(TimePoint deadline) = 0;
 };
 
+// How a process shares its sessions with others that have the same store.
+struct Sharing {
+  std::string node = {};                             // its name among them; empty: it is alone
+  Duration between_looks = std::chrono::seconds(5);  // at what others have left, and said
+  const store::Bell* bell = nullptr;                 // while it is closed, looks are many
+};
+
 // All sessions of this process. Those that rest are in the log and nowhere else.
 class Sessions final : private Audience {
  public:
   Sessions(linux::Loop& loop, const Clock& clock, Log& log, Model& model, Hands& hands,
-           Boundary& boundary);
+           Boundary& boundary, Sharing sharing = {});
   ~Sessions();
 
   Task<Result<Summary>> create(NewSession wish);
-  // Stored when answered. kInvalid says what is wrong with it.
+  // Stored when answered, whoever has the session. kInvalid says what is wrong with it.
   Task<Result<Seq>> add(std::string session, Event input);
   // All of them or, when one is refused, none: in one commit, with what is decided because of them.
   Task<Result<std::vector<Seq>>> add_all(std::string session, std::vector<Event> inputs);
@@ -70,6 +80,9 @@ class Sessions final : private Audience {
   // that rest. Runs as long as the process.
   Task<> keep_going();
 
+  // Another process has said so (log.h).
+  void hear(std::string_view topic);
+
   // The whole log of a session.
   Task<Result<std::vector<StoredEvent>>> read_all(std::string session);
 
@@ -86,12 +99,29 @@ class Sessions final : private Audience {
   class Loading;
   struct Feed;
 
-  Task<Result<Loaded*>> load(const std::string& session);
+  Task<Result<Loaded*>> load(const std::string& session, Take how = Take::kUnlessAtHome);
+  Task<Result<Loaded*>> load_taken(Lease lease);
   Task<std::vector<SandboxBound>> copy_sandboxes(const State& then, bool has_moved_on,
                                                  const NewSession& wish);
   Loaded& start(Lease lease, State state, Summary summary);
   void forget_resting();
+  Task<> adopt_all();
   Task<> adopt(std::shared_ptr<std::vector<std::string>> left);
+  Task<> adopt_taken(Lease lease);
+
+  // elsewhere.cc: sessions that other processes have
+  bool is_shared() const { return !world_.node.empty(); }
+  bool is_here(const std::string& session) const;
+  Duration look_time() const;
+  Task<> keep_looking();
+  Task<> keep_renewing();
+  Task<Result<std::vector<Seq>>> add_here(const std::string& session, std::vector<Event> inputs,
+                                          std::string handed_over);
+  Task<Result<std::vector<Seq>>> hand_over(std::string session, std::vector<Event> inputs);
+  Task<> accept_inputs();
+  Task<> accept(std::string session, std::vector<HandedOver> inputs);
+  Task<> compare_heads();
+  void look_again(std::string_view session);
   Task<Result<ChildReport>> run_child(ChildOrder order);
   Task<Result<void>> stop_child(std::string session);
 
@@ -105,6 +135,10 @@ class Sessions final : private Audience {
   std::unique_ptr<Chores> chores_;
   std::map<std::string, std::unique_ptr<Loaded>> loaded_;
   std::map<std::string, std::shared_ptr<linux::Event>> loading_;
+  Sharing sharing_;
+  linux::Event has_inputs_;  // of others, for sessions that are here
+  std::set<std::string> accepting_;
+  std::multimap<std::string, linux::Event*, std::less<>> waiting_;  // for replies, by session
   linux::TaskGroup tasks_;
 };
 

@@ -52,6 +52,7 @@ struct Sandbox {
   Seq call = 0;  // that brought it
   bool kept = false;
   std::vector<std::string> checkpoints;  // oldest first; of many, the last ones
+  std::string node = {};                 // on which it is
   bool operator==(const Sandbox&) const = default;
 };
 
@@ -77,6 +78,8 @@ struct State {
   AgentSpec agent;
   std::string parent;
   Seq parent_call = 0;
+  std::string node;        // that has it; empty: there is only one
+  std::int64_t moves = 0;  // from one to another
 
   std::vector<Message> messages;
   std::vector<UserMessage> unread;    // since the model was asked last

@@ -178,6 +178,8 @@ struct World {
   std::function<Task<Result<ChildReport>>(ChildOrder)> run_child;
   // Well, too, when it has ended or never began.
   std::function<Task<Result<void>>(std::string session)> stop_child;
+  // Which of the processes that share the log this is; empty: there is no other.
+  std::string node = {};
 
   std::int64_t now_ms() const;
 };
