@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 
 #include "database_stream.h"
 #include "egress_boundary.h"
+#include "furnished_hands.h"
 #include "gateway_model.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
@@ -35,6 +37,7 @@
 #include "sandbox_toolbox.h"
 #include "session_metrics.h"
 #include "trace_sender.h"
+#include "vault_finder.h"
 
 namespace pons::brain {
 
@@ -127,6 +130,12 @@ Task<> sweep_files(linux::Loop& loop, files::FileStore& files) {
   }
 }
 
+bool has_ended_turn(const std::vector<session::StoredEvent>& events) {
+  return std::ranges::any_of(events, [](const session::StoredEvent& stored) {
+    return std::holds_alternative<session::TurnEnded>(stored.event);
+  });
+}
+
 Result<int> run(roles::RoleStart start) {
   const std::string shown = store_path(start.confinement.state_dir);
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
@@ -145,10 +154,12 @@ Result<int> run(roles::RoleStart start) {
   GatewayModel model(loop, runtime->connector_to(Role::kGateway));
   sandbox::RemoteProvider sandboxes(loop, runtime->connector_to(Role::kWarden));
   WardenHands warden_hands(loop, sandboxes, kSandboxLimits);
-  RecordedHands hands(warden_hands, memory.records, clock);
+  RecordedHands recorded_hands(warden_hands, memory.records, clock);
+  store::MeasuredStore measured(*store, clock);
+  files::FileStore files(measured, clock);
+  FurnishedHands hands(loop, recorded_hands, sandboxes, files);
   SandboxBills bills(loop, runtime->connector_to(Role::kGateway), memory.records, clock);
   EgressBoundary boundary(loop, runtime->connector_to(Role::kEgress));
-  store::MeasuredStore measured(*store, clock);
   session::StoreLog log(measured, clock, "brain");
   session::Sessions sessions(loop, clock, log, model, hands, boundary);
   Minds minds{.sessions = sessions,
@@ -156,6 +167,11 @@ Result<int> run(roles::RoleStart start) {
               .agents = TRY(agents_of(runtime->start().values))};
   runtime->add_routes(session_routes(minds));
   managed::ManagedApi api(measured, clock, sessions);
+  const managed::VaultFinder vaults = vault_finder(runtime->client_to(Role::kEgress));
+  api.use_vaults(vaults);
+  hands.find_files_with([&api](std::string project, std::string session) {
+    return api.files_of(std::move(project), std::move(session));
+  });
   runtime->add_routes(api.routes());
   SandboxToolbox toolbox(loop, hands, boundary, sandboxes, minds.agents.at("default"));
   mcp::Server mcp_server(loop, toolbox);
@@ -164,9 +180,9 @@ Result<int> run(roles::RoleStart start) {
     return credentials_in(boundary, std::move(text));
   });
   runtime->add_routes(managed::memory_routes(memories));
-  files::FileStore files(measured, clock);
   runtime->add_routes(managed::file_routes(files));
   managed::DeploymentApi deployments(loop, measured, clock, sessions, "brain");
+  deployments.use_vaults(vaults);
   runtime->add_routes(deployments.routes());
   runtime->set_body_bytes_max(kBodyBytesMax);
   SessionMetrics metrics;
@@ -175,6 +191,7 @@ Result<int> run(roles::RoleStart start) {
   sessions.observe(
       [&](const std::string& session, const std::vector<session::StoredEvent>& events) {
         metrics.observe(events);
+        if (has_ended_turn(events)) hands.collect(session);
         if (traced) traces.observe(session, events);
       });
   runtime->metrics().add([&](telemetry::Page& page) {

@@ -35,6 +35,12 @@ Refusal unreadable(std::string reason) {
           .rule = {}};
 }
 
+// Secrets of one vault, as they were when the answer began.
+struct VaultSet {
+  const vault::Vault* vault = nullptr;
+  VaultNeedles::Owners owners;
+};
+
 Error cut() {
   return make_error(ErrorCode::kDenied, "deliver answer", "it holds what must not arrive");
 }
@@ -46,10 +52,14 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(Boundary& boundary,
                                                         const Judged& judged,
                                                         const http::ResponseHead& head) {
   AnswerFilter filter;
-  auto secrets = boundary.secrets.current();
-  if (!secrets) return std::unexpected(unreadable("the vault cannot be used"));
-  if (judged.scrubs && *secrets != nullptr) filter.secrets_.push_back(*secrets);
-  const std::size_t vault_sets = filter.secrets_.size();
+  std::vector<VaultSet> vaults;
+  for (const VaultView& view : vaults_of(boundary, sandbox)) {
+    auto secrets = view.secrets.current();
+    if (!secrets) return std::unexpected(unreadable("the vault cannot be used"));
+    if (!judged.scrubs || *secrets == nullptr) continue;
+    filter.secrets_.push_back(*secrets);
+    vaults.push_back({.vault = &view.vault, .owners = view.secrets.owners()});
+  }
   // As of now: another sandbox may have sent one meanwhile.
   std::vector<ProjectNeedles> sent;
   if (judged.host) {
@@ -62,14 +72,15 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(Boundary& boundary,
     filter.boundary_ = &boundary;
     // A pack is checked as a whole by its reader: one that was rewritten is worth nothing.
     filter.rewritable_ = !head.find("content-type").value_or("").starts_with("application/x-git-");
-    filter.replacements_ = [&boundary, &sandbox, vault_sets, rewritable = filter.rewritable_,
-                            sent = std::move(sent), owners = boundary.secrets.owners()](
+    filter.sandbox_ = &sandbox;
+    filter.replacements_ = [&sandbox, vaults = std::move(vaults), rewritable = filter.rewritable_,
+                            sent = std::move(sent)](
                                std::uint32_t set, std::uint32_t id) -> std::optional<std::string> {
       if (!rewritable) return std::nullopt;
       // A project's secret has no stub.
-      if (set >= vault_sets) return sent[set - vault_sets].stand_ins->at(id);
-      const VaultNeedles::Owner& owner = owners->at(id);
-      return vault::resize_stub(sandbox.stub_for(boundary.vault, *owner.credential),
+      if (set >= vaults.size()) return sent[set - vaults.size()].stand_ins->at(id);
+      const VaultNeedles::Owner& owner = vaults[set].owners->at(id);
+      return vault::resize_stub(sandbox.stub_for(*vaults[set].vault, *owner.credential),
                                 owner.value_bytes);
     };
     filter.scrubber_.emplace(filter.secrets_, filter.replacements_);
@@ -108,7 +119,8 @@ std::expected<void, Refusal> AnswerFilter::take_fields(const http::ResponseHead&
     if (is_dropped(field.name) && !equal_ignoring_case(field.name, "content-type")) continue;
     auto name = must_clean ? clean(field.name) : std::optional(std::string(field.name));
     auto value = must_clean ? clean(field.value) : std::optional(std::string(field.value));
-    if (!name || !value || !http::is_token(*name) || (scrubber_ && tells_secret(*boundary_, *name)))
+    if (!name || !value || !http::is_token(*name) ||
+        (scrubber_ && tells_secret(*boundary_, *sandbox_, *name)))
       return std::unexpected(unreadable("a header field cannot be delivered"));
     if (equal_ignoring_case(field.name, "content-type")) {
       head_.content_type = std::move(*value);
@@ -146,7 +158,8 @@ std::optional<std::string> AnswerFilter::clean(std::string_view text) const {
 
 std::optional<std::string> AnswerFilter::clean_name(std::string_view name) const {
   auto cleaned = clean(name);
-  if (cleaned && boundary_ != nullptr && tells_secret(*boundary_, *cleaned)) return std::nullopt;
+  if (cleaned && boundary_ != nullptr && tells_secret(*boundary_, *sandbox_, *cleaned))
+    return std::nullopt;
   return cleaned;
 }
 

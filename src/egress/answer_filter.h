@@ -48,6 +48,7 @@ class AnswerFilter {
   std::expected<void, Refusal> take_fields(const http::ResponseHead& head);
 
   const Boundary* boundary_ = nullptr;
+  const AttachedSandbox* sandbox_ = nullptr;
   scan::NeedleSets secrets_;  // empty: nothing is changed
   scan::Replacements replacements_;
   bool rewritable_ = true;

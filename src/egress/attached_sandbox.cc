@@ -18,25 +18,6 @@ std::uint32_t random_number() {
 }
 }  // namespace
 
-Result<std::shared_ptr<const scan::NeedleSet>> VaultNeedles::current() {
-  if (generation_ == vault_.generation()) return set_;
-  std::vector<Owner> owners;
-  std::vector<scan::Needle> needles;
-  const auto credentials = vault_.list();
-  for (const auto& credential : credentials) {
-    if (credential->scrub == vault::Scrub::kOff) continue;
-    for (const Secret* value : {&credential->value, &credential->previous}) {
-      if (value->size() < scan::kNeedleBytesMin) continue;
-      needles.push_back({.id = static_cast<std::uint32_t>(owners.size()), .text = value->reveal()});
-      owners.push_back({credential, value->size()});
-    }
-  }
-  set_ = needles.empty() ? nullptr : TRY(scan::NeedleSet::create(needles));
-  owners_ = std::make_shared<const std::vector<Owner>>(std::move(owners));
-  generation_ = vault_.generation();
-  return set_;
-}
-
 // Anywhere in the range: a program may still use an address that it was given before egress was
 // restarted, and must not find another name behind it.
 AttachedSandbox::AttachedSandbox(linux::Loop& loop, std::uint64_t its_key, std::string its_id,
@@ -54,15 +35,32 @@ bool is_same_use(const vault::Credential& one, const vault::Credential& other) {
 }
 
 const std::vector<Grant>& AttachedSandbox::grants(const vault::Vault& vault) const {
-  if (grants_generation_ == vault.generation() && grants_policy_ == policy->generation())
-    return grants_;
+  const std::uint64_t generation = vaults_generation(vault);
+  if (grants_generation_ == generation && grants_policy_ == policy->generation()) return grants_;
   grants_.clear();
   for (const std::string& name : policy->credentials())
     if (auto credential = vault.load(name))
       grants_.push_back({*credential, stub_for(vault, **credential)});
-  grants_generation_ = vault.generation();
+  for (const auto& own : own_vaults)
+    for (const auto& credential : own->vault->list())
+      if ((vault::is_for_sandboxes(*credential) || credential->name == also_granted) &&
+          !has_grant(credential->name))
+        grants_.push_back({credential, stub_for(*own->vault, *credential)});
+  grants_generation_ = generation;
   grants_policy_ = policy->generation();
   return grants_;
+}
+
+// Each of them only grows.
+std::uint64_t AttachedSandbox::vaults_generation(const vault::Vault& vault) const {
+  std::uint64_t all = vault.generation();
+  for (const auto& own : own_vaults) all += own->vault->generation();
+  return all;
+}
+
+bool AttachedSandbox::has_grant(std::string_view name) const {
+  return std::ranges::any_of(grants_,
+                             [&](const Grant& grant) { return grant.credential->name == name; });
 }
 
 std::string AttachedSandbox::stub_for(const vault::Vault& vault,
@@ -101,8 +99,8 @@ bool AttachedSandbox::has_spent_all() const {
 }
 
 Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vault::Vault& vault) {
-  if (stubs_generation_ == vault.generation() && stubs_policy_ == policy->generation())
-    return stubs_;
+  const std::uint64_t generation = vaults_generation(vault);
+  if (stubs_generation_ == generation && stubs_policy_ == policy->generation()) return stubs_;
   std::vector<std::string> owners;
   std::vector<scan::Needle> needles;
   for (const Grant& grant : grants(vault)) know_stub(grant);
@@ -112,7 +110,7 @@ Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vaul
   }
   stubs_ = needles.empty() ? nullptr : TRY(scan::NeedleSet::create(needles));
   stub_owners_ = std::make_shared<const std::vector<std::string>>(std::move(owners));
-  stubs_generation_ = vault.generation();
+  stubs_generation_ = generation;
   stubs_policy_ = policy->generation();
   return stubs_;
 }

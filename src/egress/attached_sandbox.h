@@ -11,6 +11,7 @@
 #include "pons/egress/policy.h"
 #include "pons/egress/synthetic_addresses.h"
 #include "pons/linux/fd.h"
+#include "vaults_in_use.h"
 
 namespace pons::egress {
 
@@ -39,8 +40,8 @@ class AttachedSandbox {
   AttachedSandbox(linux::Loop& loop, std::uint64_t its_key, std::string its_id,
                   std::shared_ptr<const Policy> its_policy);
 
-  // The credentials of its policy that exist, as the vault has them now. The list stays until
-  // vault or policy change.
+  // The credentials of its policy that exist, as the vaults have them now. The list stays until
+  // vaults or policy change.
   const std::vector<Grant>& grants(const vault::Vault& vault) const;
   // As they were when it was last asked: to tell what the vault has taken away.
   std::map<std::string, std::shared_ptr<const vault::Credential>> granted;
@@ -64,6 +65,8 @@ class AttachedSandbox {
   const std::uint64_t key;
   const std::string id;
   std::shared_ptr<const Policy> policy;
+  OwnVaults own_vaults;      // those that the policy names, beside the operator's
+  std::string also_granted;  // one of theirs that is not for sandboxes; empty: none
   SyntheticAddresses names;
   Traffic traffic;
   std::uint64_t body_memory = 0;  // bytes, see body_memory.h
@@ -73,14 +76,16 @@ class AttachedSandbox {
 
  private:
   void know_stub(const Grant& grant);
+  std::uint64_t vaults_generation(const vault::Vault& vault) const;
+  bool has_grant(std::string_view name) const;
 
   // Made once for many requests: a stub is worth several hashes.
   mutable std::vector<Grant> grants_;
-  mutable std::uint64_t grants_generation_ = 0;  // of the vault
+  mutable std::uint64_t grants_generation_ = 0;  // of the vaults
   mutable std::uint64_t grants_policy_ = 0;
   // Whose they are. A program may still send one whose credential is gone.
   std::map<std::string, std::string> known_stubs_;
-  std::uint64_t stubs_generation_ = 0;  // of the vault
+  std::uint64_t stubs_generation_ = 0;  // of the vaults
   std::uint64_t stubs_policy_ = 0;
   std::shared_ptr<const scan::NeedleSet> stubs_;
   StubOwners stub_owners_ = std::make_shared<const std::vector<std::string>>();

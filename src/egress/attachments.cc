@@ -86,6 +86,8 @@ Attachments::Attachments(Boundary& boundary, roles::Keeper& keeper, PackageHosts
       bound_patterns_(boundary.bound_hosts.patterns()),
       room_(boundary.loop) {
   boundary_.vault.on_change([this] { on_vault_change(); });
+  if (boundary_.project_vaults != nullptr)
+    boundary_.project_vaults->on_change([this] { on_vault_change(); });
   boundary_.sent_secrets.on_new_host([this](const std::string& project, const HostPattern& host) {
     on_sent_to_new_host(project, host);
   });
@@ -125,6 +127,29 @@ Result<std::shared_ptr<const Policy>> Attachments::find_policy(std::string envir
   return policy;
 }
 
+Result<OwnVaults> Attachments::find_vaults(const std::string& project,
+                                           const std::vector<std::string>& ids) {
+  OwnVaults all;
+  for (const std::string& id : ids) {
+    const auto vault = boundary_.project_vaults == nullptr
+                           ? nullptr
+                           : boundary_.project_vaults->find_usable(project, id);
+    if (vault == nullptr)
+      return make_error(ErrorCode::kDenied, "find vault",
+                        fmt::format("there is no vault {}, or it is archived", id));
+    all.push_back(vaults_in_use_.of(vault));
+  }
+  return all;
+}
+
+// One that is gone takes its own credentials away and no others.
+OwnVaults Attachments::vaults_that_are_left(const Policy& policy) {
+  OwnVaults all;
+  for (const std::string& id : policy.vaults())
+    if (auto found = find_vaults(policy.project(), {id})) all.push_back(found->front());
+  return all;
+}
+
 // All that it names is looked for at each host that it names it for.
 Result<void> Attachments::check_secrets(const Policy& policy) const {
   std::set<std::pair<std::string, std::string>> counted;
@@ -158,6 +183,7 @@ Result<std::map<std::string, std::string>> Attachments::attach(Request request,
   if (const auto namesake = find(request.id)) detach(namesake->key);
   auto sandbox =
       std::make_shared<AttachedSandbox>(boundary_.loop, request.key, request.id, std::move(policy));
+  sandbox->own_vaults = vaults_that_are_left(*sandbox->policy);
   sandbox->listener = std::move(listener);
   sandbox->resolver = std::move(names);
   // A credential that is not there sets no variable: programs would take it for one that works.
@@ -259,6 +285,7 @@ Result<void> Attachments::adopt() {
     }
     auto sandbox = std::make_shared<AttachedSandbox>(boundary_.loop, key, record->value("id", ""),
                                                      std::move(*policy));
+    sandbox->own_vaults = vaults_that_are_left(*sandbox->policy);
     sandbox->remember_stubs(read_stubs(*record));
     sandbox->listener = std::move(parts["tcp"]);
     sandbox->resolver = std::move(parts["names"]);
@@ -296,6 +323,7 @@ void Attachments::assume_sent(const Policy& policy) {
 
 void Attachments::adopt_policy(AttachedSandbox& sandbox, std::shared_ptr<const Policy> policy) {
   sandbox.policy = std::move(policy);
+  sandbox.own_vaults = vaults_that_are_left(*sandbox.policy);
   sandbox.remember_grants(boundary_.vault);
   sandbox.flows.cancel_all();
   room_.set();

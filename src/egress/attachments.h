@@ -52,10 +52,13 @@ class Attachments {
   std::shared_ptr<AttachedSandbox> find(std::string_view id) const;
   // Of an environment, as it is now.
   Result<std::shared_ptr<const Policy>> find_policy(std::string environment);
+  // Those of the project, ready to be used. kDenied when one is not there, or archived.
+  Result<OwnVaults> find_vaults(const std::string& project, const std::vector<std::string>& ids);
   const std::map<std::uint64_t, std::shared_ptr<AttachedSandbox>>& all() const { return all_; }
 
  private:
   Result<std::shared_ptr<const Policy>> compile(const PolicyChoice& choice);
+  OwnVaults vaults_that_are_left(const Policy& policy);
   void serve(const std::shared_ptr<AttachedSandbox>& sandbox);
   Task<> accept_flows(AttachedSandbox& sandbox);
   Task<> run_flow(AttachedSandbox& sandbox, linux::UniqueFd socket);
@@ -74,6 +77,7 @@ class Attachments {
   roles::Keeper& keeper_;
   PackageHosts packages_;
   std::map<std::string, std::string> environments_;
+  VaultsInUse vaults_in_use_;
   std::uint64_t generation_ = 0;
   std::set<BoundHosts::Pattern> bound_patterns_;  // as of the vault's last change
   std::map<std::uint64_t, std::shared_ptr<AttachedSandbox>> all_;

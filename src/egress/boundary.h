@@ -14,35 +14,13 @@
 #include "pons/http/tls.h"
 #include "pons/linux/loop.h"
 #include "pons/names/resolver.h"
-#include "pons/scan/needle_set.h"
 #include "pons/vault/project_secrets.h"
+#include "pons/vault/project_vaults.h"
 #include "pons/vault/vault.h"
 #include "sent_secrets.h"
+#include "vault_needles.h"
 
 namespace pons::egress {
-
-// Every secret of the vault, ready to be looked for; made again when the vault changes.
-class VaultNeedles {
- public:
-  explicit VaultNeedles(const vault::Vault& vault) : vault_(vault) {}
-  // Null when the vault is empty. An error means that nothing may pass.
-  Result<std::shared_ptr<const scan::NeedleSet>> current();
-  // Whose secret it is, by the id of a Finding.
-  struct Owner {
-    std::shared_ptr<const vault::Credential> credential;
-    std::size_t value_bytes = 0;
-  };
-  using Owners = std::shared_ptr<const std::vector<Owner>>;
-  // For the set that current() returned last. Whoever keeps the set keeps these with it: the next
-  // set counts anew.
-  const Owners& owners() const { return owners_; }
-
- private:
-  const vault::Vault& vault_;
-  std::uint64_t generation_ = 0;
-  std::shared_ptr<const scan::NeedleSet> set_;
-  Owners owners_ = std::make_shared<const std::vector<Owner>>();
-};
 
 class AccessRequests;
 
@@ -70,6 +48,7 @@ struct Boundary {
   std::shared_ptr<http::TlsContext> client_tls;
   std::shared_ptr<http::TlsSessions> sessions;
   vault::ProjectSecrets* project_secrets = nullptr;  // null: no project has any
+  vault::ProjectVaults* project_vaults = nullptr;    // null: no project has any
   mcp::Server* tools = nullptr;   // at tools.pons.internal/mcp; null: nothing is there
   int gateway_channel = -1;       // to the role behind gateway.pons.internal
   std::uint64_t flows = 0;        // open now

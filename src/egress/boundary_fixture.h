@@ -26,6 +26,7 @@ class BoundaryTest : public ::testing::Test {
     vault_key_ = std::make_unique<Secret>(*vault::load_or_create_key(dir_.path()));
     vault_ = *vault::Vault::open(dir_.path(), *vault_key_, clock_);
     project_secrets_ = *vault::ProjectSecrets::open(dir_.path(), *vault_key_, clock_);
+    project_vaults_ = *vault::ProjectVaults::open(dir_.path(), *vault_key_, clock_);
     std::filesystem::create_directory(dir_.file("authority"));
     authority_ = std::make_unique<CertificateAuthority>(
         *CertificateAuthority::open(dir_.file("authority"), clock_));
@@ -49,7 +50,8 @@ class BoundaryTest : public ::testing::Test {
                                                        .server_tls = nullptr,
                                                        .client_tls = nullptr,
                                                        .sessions = nullptr,
-                                                       .project_secrets = project_secrets_.get()});
+                                                       .project_secrets = project_secrets_.get(),
+                                                       .project_vaults = project_vaults_.get()});
     adopt(R"({"mode":"list","credentials":["TOKEN","OTHER"],"allow":[
         {"host":"api.test.example","ports":[443,80,8443]},{"host":"else.test.example"}]})");
   }
@@ -106,6 +108,7 @@ class BoundaryTest : public ::testing::Test {
   std::unique_ptr<Secret> vault_key_;
   std::unique_ptr<vault::Vault> vault_;
   std::unique_ptr<vault::ProjectSecrets> project_secrets_;
+  std::unique_ptr<vault::ProjectVaults> project_vaults_;
   std::unique_ptr<CertificateAuthority> authority_;
   std::unique_ptr<LeafCache> leaves_;
   std::unique_ptr<audit::AuditLog> audit_;

@@ -56,8 +56,10 @@ Result<Carrier::Order> Carrier::read_order(const http::RequestHead& head) {
       boundary_.loop, kKeysBegin + ++carried_, fmt::format("for:{}", whose), std::move(policy));
   for (const http::Field& field : head.fields)
     if (is_passed_on(field.name)) order.request.fields.emplace_back(field.name, field.value);
+  TRY_VOID(take_vaults(head, order));
   const std::string credential = value("x-pons-credential");
   if (credential.empty()) return order;
+  if (!order.sandbox->also_granted.empty()) return wrong("a request carries one credential");
   const auto& grants = order.sandbox->grants(boundary_.vault);
   const auto granted = std::ranges::find(grants, credential,
                                          [](const Grant& grant) { return grant.credential->name; });
@@ -66,6 +68,27 @@ Result<Carrier::Order> Carrier::read_order(const http::RequestHead& head) {
                       "the environment grants no such credential, or it is not in the vault");
   order.request.fields.emplace_back("authorization", fmt::format("Bearer {}", granted->stub));
   return order;
+}
+
+Result<void> Carrier::take_vaults(const http::RequestHead& head, Order& order) {
+  const std::string_view listed = head.find("x-pons-vaults").value_or("");
+  if (listed.empty()) return {};
+  const std::string project(head.find("x-pons-project").value_or(""));
+  std::vector<std::string> ids;
+  for (const std::string_view id : split(listed, ',')) ids.emplace_back(trim(id));
+  AttachedSandbox& sandbox = *order.sandbox;
+  sandbox.own_vaults = TRY(attachments_.find_vaults(project, ids));
+  const std::string_view url = head.find("x-pons-url").value_or("");
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto credential = boundary_.project_vaults->find_for_server(project, ids[i], url);
+    if (credential == nullptr) continue;
+    sandbox.also_granted = credential->name;
+    order.request.fields.emplace_back(
+        "authorization",
+        fmt::format("Bearer {}", sandbox.stub_for(*sandbox.own_vaults[i]->vault, *credential)));
+    return {};
+  }
+  return {};
 }
 
 Task<> Carrier::handle(http::Exchange& exchange, std::unique_ptr<http::Transport> ready) {

@@ -17,6 +17,11 @@ namespace pons::egress {
 //                 x-pons-method: DELETE | GET | POST
 //                 x-pons-credential: NAME     may be missing; leaves as "Authorization: Bearer …"
 //                 x-pons-for: SESSION         for the record
+//                 x-pons-project: PROJECT     with the next one
+//                 x-pons-vaults: ID,ID        of that project; may be missing. The first of them
+//                 that
+//                                             has a token for this URL gives it: it leaves as
+//                                             "Authorization: Bearer …", and nobody names it
 //
 // What comes from the host has "x-pons-carried: yes"; a refusal of ours has not.
 class Carrier {
@@ -30,6 +35,7 @@ class Carrier {
  private:
   struct Order;
   Result<Order> read_order(const http::RequestHead& head);
+  Result<void> take_vaults(const http::RequestHead& head, Order& order);
 
   Boundary& boundary_;
   Attachments& attachments_;

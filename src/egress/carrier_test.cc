@@ -105,6 +105,33 @@ TEST_F(CarrierTest, TheHostGetsTheSecretAndTheBrainNeverSeesIt) {
   EXPECT_THAT(logged(), HasSubstr("for:ses_1"));
 }
 
+TEST_F(CarrierTest, AVaultOfTheProjectGivesItsTokenToItsServer) {
+  const std::string id = project_vaults_->create("p", "{}")->id;
+  ASSERT_TRUE(project_vaults_->create_credential(
+      {.project = "p", .vault = id},
+      R"({"auth":{"type":"static_bearer","mcp_server_url":"https://api.test.example/mcp"}})",
+      {.value = Secret(std::string(kOtherSecret))}));
+  const auto ask = [&](std::string project, std::string url = "https://api.test.example/mcp") {
+    seen_.clear();
+    http::ClientRequest request = order(std::move(url));
+    std::erase_if(request.fields, [](const auto& f) { return f.first == "x-pons-credential"; });
+    request = with(std::move(request), "x-pons-environment", "bare");
+    request.fields.emplace_back("x-pons-project", std::move(project));
+    request.fields.emplace_back("x-pons-vaults", id);
+    return carry(std::move(request));
+  };
+  const Answer answer = ask("p");
+  EXPECT_EQ(answer.status, 200) << answer.text;
+  EXPECT_EQ(seen_, fmt::format("POST /mcp Bearer {} - {{}}", kOtherSecret));
+  EXPECT_THAT(answer.text, Not(HasSubstr(kOtherSecret)));
+  EXPECT_EQ(ask("p", "https://api.test.example/other").status, 200);
+  EXPECT_THAT(seen_, Not(HasSubstr(kOtherSecret))) << "another server of the same host";
+  EXPECT_EQ(ask("q").status, 403);
+  EXPECT_TRUE(seen_.empty());
+  ASSERT_TRUE(project_vaults_->archive({.project = "p", .vault = id}));
+  EXPECT_EQ(ask("p").status, 403);
+}
+
 TEST_F(CarrierTest, OtherMethodsHaveNoBody) {
   const Answer answer = carry(with(order(), "x-pons-method", "DELETE"));
   EXPECT_EQ(answer.status, 200) << answer.text;

@@ -24,37 +24,41 @@ bool contains_ignoring_case(std::string_view text, std::string_view part) {
 std::string for_the_record(const Boundary& boundary, AttachedSandbox& sandbox,
                            std::string_view text) {
   if (text.size() < scan::kNeedleBytesMin) return std::string(text);
-  const auto secrets = boundary.secrets.current();
-  const auto stubs = sandbox.stubs(boundary.vault);
-  if (!secrets || !stubs) return std::string(kWithheld);
   scan::NeedleSets sets;
-  for (const auto& set : {*secrets, *stubs})
-    if (set != nullptr) sets.push_back(set);
+  for (const VaultView& view : vaults_of(boundary, sandbox)) {
+    const auto secrets = view.secrets.current();
+    if (!secrets) return std::string(kWithheld);
+    if (*secrets != nullptr) sets.push_back(*secrets);
+  }
+  const auto stubs = sandbox.stubs(boundary.vault);
+  if (!stubs) return std::string(kWithheld);
+  if (*stubs != nullptr) sets.push_back(*stubs);
   if (!sets.empty() && scan::scan_text(sets, text)) return std::string(kWithheld);
   const auto name = names::HostName::parse(text);
   const bool told =
-      name && (tells_secret(boundary, *name) ||
+      name && (tells_secret(boundary, sandbox, *name) ||
                std::ranges::any_of(sandbox.grants(boundary.vault), [&](const Grant& grant) {
                  return contains_ignoring_case(text, grant.stub);
                }));
   return std::string(told ? kWithheld : text);
 }
 
-bool tells_secret(const Boundary& boundary, const names::HostName& name) {
+bool tells_secret(const Boundary& boundary, const AttachedSandbox& sandbox,
+                  const names::HostName& name) {
   std::string letters = name.text();
   std::erase(letters, '.');  // a secret may be spread over labels
-  return tells_secret(boundary, letters);
+  return tells_secret(boundary, sandbox, letters);
 }
 
-bool tells_secret(const Boundary& boundary, std::string_view name) {
+bool tells_secret(const Boundary& boundary, const AttachedSandbox& sandbox, std::string_view name) {
   if (name.size() < scan::kNeedleBytesMin) return false;
-  return std::ranges::any_of(boundary.vault.list(), [&](const auto& credential) {
-    return std::ranges::any_of(
-        std::initializer_list<const Secret*>{&credential->value, &credential->previous},
-        [&](const Secret* value) {
-          return value->size() >= scan::kNeedleBytesMin &&
-                 contains_ignoring_case(name, value->reveal());
-        });
+  const auto is_told = [name](const Secret& value) {
+    return value.size() >= scan::kNeedleBytesMin && contains_ignoring_case(name, value.reveal());
+  };
+  return std::ranges::any_of(vaults_of(boundary, sandbox), [&](const VaultView& view) {
+    return std::ranges::any_of(view.vault.list(), [&](const auto& credential) {
+      return is_told(credential->value) || is_told(credential->previous);
+    });
   });
 }
 

@@ -13,8 +13,9 @@ std::string for_the_record(const Boundary& boundary, AttachedSandbox& sandbox,
 
 // True when looking the name up would tell a secret to the world. A name has no case, so none
 // counts here.
-bool tells_secret(const Boundary& boundary, const names::HostName& name);
+bool tells_secret(const Boundary& boundary, const AttachedSandbox& sandbox,
+                  const names::HostName& name);
 // The same for the name of a field: HTTP/2 has only small letters there.
-bool tells_secret(const Boundary& boundary, std::string_view name);
+bool tells_secret(const Boundary& boundary, const AttachedSandbox& sandbox, std::string_view name);
 
 }  // namespace pons::egress

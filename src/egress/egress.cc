@@ -9,6 +9,7 @@
 
 #include "access_requests.h"
 #include "attachments.h"
+#include "mcp_probe.h"
 #include "no_tools.h"
 #include "pons/audit/routes.h"
 #include "pons/base/json.h"
@@ -18,6 +19,7 @@
 #include "pons/supervisor/role_runtime.h"
 #include "pons/vault/routes.h"
 #include "pons/vault/secret_routes.h"
+#include "pons/vault/vault_api.h"
 #include "routes.h"
 
 namespace pons::egress {
@@ -104,10 +106,12 @@ Task<> flush_audit(linux::Loop& loop, audit::AuditLog& audit) {
   }
 }
 
-Task<> forget_old_secrets(linux::Loop& loop, vault::Vault& vault, SentSecrets& sent) {
+Task<> forget_old_secrets(linux::Loop& loop, vault::Vault& vault, vault::ProjectVaults& projects,
+                          SentSecrets& sent) {
   for (;;) {
     co_await loop.sleep_for(std::chrono::seconds(10));
     sent.forget_expired();
+    projects.forget_expired();
     if (const auto done = vault.forget_expired(); !done)
       LOG_ERROR("an expired secret could not be forgotten", {"error", done.error()});
   }
@@ -138,6 +142,9 @@ Result<int> serve(roles::RoleStart start) {
   const auto project_secrets = TRY(vault::ProjectSecrets::open(".", key, kClock));
   for (const std::string& file : project_secrets->damaged())
     LOG_ERROR("a project's secret cannot be used", {"file", file});
+  const auto project_vaults = TRY(vault::ProjectVaults::open(".", key, kClock));
+  for (const std::string& file : project_vaults->damaged())
+    LOG_ERROR("a project's vault, or a credential in it, cannot be used", {"file", file});
   TRY_VOID(make_directory("authority"));
   auto authority = TRY(CertificateAuthority::open("authority", kClock));
   TRY_VOID(lay_out_trust(authority));
@@ -167,6 +174,7 @@ Result<int> serve(roles::RoleStart start) {
                         http::TlsTrust{.authority_file = {}, .forbidden = authority.own_pem()})),
                     .sessions = std::make_shared<http::TlsSessions>(kClock),
                     .project_secrets = project_secrets.get(),
+                    .project_vaults = project_vaults.get(),
                     .tools = &tools,
                     .gateway_channel = runtime->channel_to(Role::kGateway)};
   Attachments attachments(boundary, runtime->keeper(), TRY(read_packages(runtime->start())),
@@ -178,10 +186,15 @@ Result<int> serve(roles::RoleStart start) {
   runtime->set_body_bytes_max(kRedactedBytesMax);
   runtime->add_routes(vault::vault_routes(*vault, supervisor::refuse_unless_operator));
   runtime->add_routes(vault::secret_routes(*project_secrets, refuse_unless_caller));
+  McpProbe probe(boundary, attachments);
+  runtime->add_routes(
+      vault::vault_api(*project_vaults, kClock, [&probe](vault::VaultPlace place, std::string url) {
+        return probe.greet(std::move(place), std::move(url));
+      }));
   runtime->add_routes(audit::audit_routes(*audit, supervisor::refuse_unless_operator));
   loop.spawn(flush_audit(loop, *audit));
   loop.spawn(tools.keep_tidy());
-  loop.spawn(forget_old_secrets(loop, *vault, sent_secrets));
+  loop.spawn(forget_old_secrets(loop, *vault, *project_vaults, sent_secrets));
   return runtime->run();
 }
 

@@ -49,7 +49,7 @@ Task<Result<Json>> explain_request(Boundary& boundary, std::shared_ptr<AttachedS
              .path = std::string_view(address.target).substr(0, address.target.find('?'))}) !=
             nullptr)
       credentials.push_back(grant.credential->name);
-  const bool ended = boundary.bound_hosts.contains(origin.host) ||
+  const bool ended = is_bound(boundary, *sandbox, origin.host) ||
                      boundary.sent_secrets.contains(policy.project(), origin.host) ||
                      policy.needs_inspection(origin.host, origin.port);
   Json answer = {{"verdict", credentials.empty() ? "allow" : "swap"},

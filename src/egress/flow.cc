@@ -201,7 +201,7 @@ bool Flow::must_look_into(const Origin& origin) const {
   const auto* name = std::get_if<names::HostName>(&origin.host);
   return (name != nullptr && is_built_in(*name)) ||
          sandbox_->policy->needs_inspection(origin.host, origin.port) ||
-         boundary_.bound_hosts.contains(origin.host) ||
+         is_bound(boundary_, *sandbox_, origin.host) ||
          boundary_.sent_secrets.contains(sandbox_->policy->project(), origin.host);
 }
 
@@ -209,7 +209,7 @@ Task<> Flow::carry(Origin origin) {
   const Decision decision = sandbox_->policy->judge_connect(origin.host, origin.port);
   if (!decision.allowed()) co_return co_await refuse(origin, refusal_of(decision, origin));
   // Some protocols begin with the server's words: there is nothing to wait for.
-  if (!is_answered_here(origin.host) && !boundary_.bound_hosts.contains(origin.host, origin.port) &&
+  if (!is_answered_here(origin.host) && !is_bound(boundary_, *sandbox_, origin.host, origin.port) &&
       !boundary_.sent_secrets.contains(sandbox_->policy->project(), origin.host, origin.port) &&
       sandbox_->policy->allows_opaque(origin.host, origin.port))
     co_return co_await pass_through(origin, "tcp");

@@ -168,14 +168,18 @@ class RequestJudge {
   }
 
   Step find_credentials() {
-    auto secrets = boundary_.secrets.current();
+    const Refusal unavailable =
+        refuse("vault_unavailable", "the vault cannot be used", "try later");
+    for (const VaultView& view : vaults_of(boundary_, sandbox_)) {
+      auto secrets = view.secrets.current();
+      if (!secrets) return unavailable;
+      if (*secrets != nullptr) out_.forbidden.push_back(*secrets);
+    }
+    out_.secret_sets = out_.forbidden.size();
     auto stubs = sandbox_.stubs(boundary_.vault);
-    if (!secrets || !stubs)
-      return refuse("vault_unavailable", "the vault cannot be used", "try later");
-    if (*secrets != nullptr) out_.forbidden.push_back(*secrets);
+    if (!stubs) return unavailable;
     const bool inert = sandbox_.policy->tolerates_stubs(origin_.host, origin_.port);
     if (*stubs != nullptr) (inert ? out_.tolerated : out_.forbidden).push_back(*stubs);
-    out_.secrets_are_first = *secrets != nullptr;
     out_.stub_owners = sandbox_.stub_owners();
     const auto* name = std::get_if<names::HostName>(&origin_.host);
     if (name == nullptr) return {};
@@ -183,7 +187,7 @@ class RequestJudge {
     if (auto refusal = find_field_secrets()) return refusal;
     sent_secrets_ = boundary_.sent_secrets.contains(sandbox_.policy->project(), origin_.host);
     // Whoever takes our credential takes no other, on no port and no kind of line.
-    rivals_ = boundary_.bound_hosts.credentials_for(origin_.host);
+    rivals_ = credentials_for(boundary_, sandbox_, origin_.host);
     out_.scrubs = !rivals_.empty();
     if (!origin_.tls) return {};  // a line that anyone can read
     for (const Grant& grant : sandbox_.grants(boundary_.vault))
@@ -232,7 +236,7 @@ class RequestJudge {
 
   Step find_forbidden(std::string_view text, std::string_view place) {
     if (const auto finding = scan::scan_text(out_.forbidden, text))
-      return found_in(out_, boundary_, *finding, origin_, place);
+      return found_in(out_, boundary_, sandbox_, *finding, origin_, place);
     note_tolerated(out_, text);
     return {};
   }
@@ -283,7 +287,7 @@ class RequestJudge {
   // A stub that stands in the right place in a wrong form deserves its own answer.
   Refusal found_or_foreign(std::string_view text, std::string_view place) const {
     if (const auto finding = scan::scan_text(out_.forbidden, text))
-      return found_in(out_, boundary_, *finding, origin_, place);
+      return found_in(out_, boundary_, sandbox_, *finding, origin_, place);
     return foreign_credential();
   }
 
@@ -397,11 +401,9 @@ class RequestJudge {
   std::optional<std::string> swap_field(const http::Field& field) {
     for (const Grant& grant : bound_) {
       for (const vault::Binding* binding : vault::find_bindings(*grant.credential, target_)) {
-        if (binding->position != vault::Position::kHeader ||
-            !equal_ignoring_case(binding->name, field.name))
-          continue;
+        if (!binding->names_header(field.name)) continue;
         auto swapped =
-            binding->format.swap(field.value, grant.stub, grant.credential->value.reveal());
+            binding->swap_header(field.value, grant.stub, grant.credential->value.reveal());
         if (!swapped) continue;
         note_swap(grant);
         return swapped;
@@ -466,17 +468,17 @@ Refusal foreign_credential() {
                 "send the value of the credential's environment variable; without one, send none");
 }
 
-Refusal found_in(const Judged& judged, const Boundary& boundary, const scan::Finding& finding,
-                 const Origin& origin, std::string_view place) {
-  if (judged.secrets_are_first && finding.set == 0)
+Refusal found_in(const Judged& judged, const Boundary& boundary, const AttachedSandbox& sandbox,
+                 const scan::Finding& finding, const Origin& origin, std::string_view place) {
+  if (finding.set < judged.secret_sets)
     return refuse("secret_in_request",
                   fmt::format("the request's {} holds the value of a credential itself", place),
                   "a real secret is in this sandbox: rotate it, and use the stub");
   const std::string& owner = judged.stub_owners->at(finding.id);
-  const auto credential = boundary.vault.load(owner);
+  const auto credential = find_credential(boundary, sandbox, owner);
   const auto* name = std::get_if<names::HostName>(&origin.host);
   const bool bound_here =
-      credential && name != nullptr && vault::is_bound_to(**credential, name->text(), origin.port);
+      credential && name != nullptr && vault::is_bound_to(*credential, name->text(), origin.port);
   if (!credential)
     return refuse("credential_unavailable", fmt::format("{} cannot be used any more", owner),
                   "it was taken away; work without it or ask for another one");
@@ -489,16 +491,17 @@ Refusal found_in(const Judged& judged, const Boundary& boundary, const scan::Fin
       "send it in the field, and in the form, that its binding names");
 }
 
-std::expected<http::OwnedFields, Refusal> judge_trailers(const Boundary& boundary, Judged& judged,
-                                                         const Origin& origin,
+std::expected<http::OwnedFields, Refusal> judge_trailers(const Boundary& boundary,
+                                                         const AttachedSandbox& sandbox,
+                                                         Judged& judged, const Origin& origin,
                                                          const http::OwnedFields& trailers) {
   std::string seen;
   for (const auto& [name, value] : trailers)
     seen.append(name).append(": ").append(value).append("\n");
   if (const auto finding = scan::scan_text(judged.forbidden, seen))
-    return std::unexpected(found_in(judged, boundary, *finding, origin, "trailers"));
+    return std::unexpected(found_in(judged, boundary, sandbox, *finding, origin, "trailers"));
   note_tolerated(judged, seen);
-  const auto rivals = boundary.bound_hosts.credentials_for(origin.host);
+  const auto rivals = credentials_for(boundary, sandbox, origin.host);
   http::OwnedFields kept;
   for (const auto& [name, value] : trailers) {
     if (is_hop_field(name) || is_override_field(name)) continue;

@@ -28,7 +28,7 @@ struct Judged {
   std::vector<vault::ProjectSecrets::Found> own_used;  // those that are in it
   std::vector<BodyBinding> body_bindings;              // what may become a secret in its body
   scan::NeedleSets forbidden;                          // what its body must not hold
-  bool secrets_are_first = false;                      // in `forbidden`; stubs otherwise
+  std::size_t secret_sets = 0;                         // of `forbidden`; behind them are stubs
   scan::NeedleSets tolerated;                          // stubs that may pass as they are
   std::string inert;                                   // the credential of one that does
   AttachedSandbox::StubOwners stub_owners;
@@ -40,8 +40,8 @@ std::expected<Judged, Refusal> judge_request(const Boundary& boundary, AttachedS
                                              const Origin& origin, const http::RequestHead& head);
 
 // The refusal for something that was found where it must not be.
-Refusal found_in(const Judged& judged, const Boundary& boundary, const scan::Finding& finding,
-                 const Origin& origin, std::string_view place);
+Refusal found_in(const Judged& judged, const Boundary& boundary, const AttachedSandbox& sandbox,
+                 const scan::Finding& finding, const Origin& origin, std::string_view place);
 
 // Counts the credential among those whose secrets are in the request.
 void note_use(Judged& judged, const std::shared_ptr<const vault::Credential>& credential);
@@ -51,8 +51,9 @@ Refusal foreign_credential();
 
 // Fields behind the body, as they may leave. They are looked through like those of the head, and
 // nothing in them is ever swapped.
-std::expected<http::OwnedFields, Refusal> judge_trailers(const Boundary& boundary, Judged& judged,
-                                                         const Origin& origin,
+std::expected<http::OwnedFields, Refusal> judge_trailers(const Boundary& boundary,
+                                                         const AttachedSandbox& sandbox,
+                                                         Judged& judged, const Origin& origin,
                                                          const http::OwnedFields& trailers);
 
 // Fields that concern one connection only, or that say where a request came from.

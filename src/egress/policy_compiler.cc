@@ -275,9 +275,9 @@ class PolicyCompiler {
   }
 
   Result<std::shared_ptr<const Policy>> compile(const JsonPlace& document) {
-    TRY_VOID(
-        document.expect_object({"mode", "allow", "allow_ranges", "deny", "prefer", "services",
-                                "packages", "credentials", "limits", "project", "fields", "note"}));
+    TRY_VOID(document.expect_object({"mode", "allow", "allow_ranges", "deny", "prefer", "services",
+                                     "packages", "credentials", "vaults", "limits", "project",
+                                     "fields", "note"}));
     TRY_VOID(read_mode(document));
     if (document.has("allow")) TRY_VOID(read_allow(document.at("allow")));
     if (document.has("allow_ranges")) TRY_VOID(read_allow_ranges(document.at("allow_ranges")));
@@ -291,6 +291,8 @@ class PolicyCompiler {
     if (document.has("credentials"))
       policy_->credentials_ =
           TRY(read_list(document.at("credentials"), kEntriesMax, read_credential));
+    if (document.has("vaults"))
+      policy_->vaults_ = TRY(read_list(document.at("vaults"), kEntriesMax, read_credential));
     TRY_VOID(finish(document));
     return std::shared_ptr<const Policy>(std::move(policy_));
   }

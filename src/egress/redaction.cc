@@ -1,6 +1,7 @@
 #include "redaction.h"
 
 #include <algorithm>
+#include <set>
 
 #include "pons/scan/scrubber.h"
 
@@ -29,22 +30,31 @@ struct Wanted {
   std::vector<std::vector<std::string>> stand_ins;
 };
 
+Result<void> add_secrets(VaultNeedles& vault, Wanted& wanted) {
+  const auto secrets = TRY(vault.current());
+  if (secrets == nullptr) return {};
+  auto& names = wanted.names.emplace_back();
+  auto& stand_ins = wanted.stand_ins.emplace_back();
+  const vault::Credential* before = nullptr;  // of one with two values, the current one is first
+  for (const VaultNeedles::Owner& owner : *vault.owners()) {
+    const vault::Credential& credential = *owner.credential;
+    const bool is_current = before != &credential && credential.value.size() == owner.value_bytes;
+    names.push_back(credential.name);
+    stand_ins.push_back(
+        crossed_out(is_current ? credential.value.reveal() : credential.previous.reveal()));
+    before = &credential;
+  }
+  wanted.sets.push_back(secrets);
+  return {};
+}
+
 Result<Wanted> everything(Boundary& boundary, const std::vector<AttachedSandbox*>& sandboxes) {
   Wanted wanted;
-  if (const auto secrets = TRY(boundary.secrets.current()); secrets != nullptr) {
-    auto& names = wanted.names.emplace_back();
-    auto& stand_ins = wanted.stand_ins.emplace_back();
-    const vault::Credential* before = nullptr;  // of one with two values, the current one is first
-    for (const VaultNeedles::Owner& owner : *boundary.secrets.owners()) {
-      const vault::Credential& credential = *owner.credential;
-      const bool is_current = before != &credential && credential.value.size() == owner.value_bytes;
-      names.push_back(credential.name);
-      stand_ins.push_back(
-          crossed_out(is_current ? credential.value.reveal() : credential.previous.reveal()));
-      before = &credential;
-    }
-    wanted.sets.push_back(secrets);
-  }
+  TRY_VOID(add_secrets(boundary.secrets, wanted));
+  std::set<VaultInUse*> own;  // several sandboxes may have the same vault
+  for (AttachedSandbox* sandbox : sandboxes)
+    for (const auto& vault : sandbox->own_vaults)
+      if (own.insert(vault.get()).second) TRY_VOID(add_secrets(vault->secrets, wanted));
   for (AttachedSandbox* sandbox : sandboxes) {
     const auto stubs = TRY(sandbox->stubs(boundary.vault));
     if (stubs == nullptr) continue;

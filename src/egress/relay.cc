@@ -202,8 +202,8 @@ Task<Result<std::string_view>> Relay::next_held(Case& request) {
 }
 
 std::optional<Refusal> Relay::take_trailers(Case& request) {
-  auto trailers =
-      judge_trailers(boundary_, request.judged, request.origin, request.exchange.trailers());
+  auto trailers = judge_trailers(boundary_, *sandbox_, request.judged, request.origin,
+                                 request.exchange.trailers());
   if (!trailers) return trailers.error();
   std::uint64_t bytes = 0;
   for (const auto& [name, value] : *trailers) bytes += name.size() + value.size();
@@ -217,7 +217,8 @@ Refusal Relay::body_refusal(const Case& request, const Error& error) const {
   if (request.trailers_refusal) return *request.trailers_refusal;
   if (request.body->has_foreign_credential()) return foreign_credential();
   if (request.body->finding())
-    return found_in(request.judged, boundary_, *request.body->finding(), request.origin, "body");
+    return found_in(request.judged, boundary_, *sandbox_, *request.body->finding(), request.origin,
+                    "body");
   if (request.body->is_undecodable())
     return {.code = "undecodable_body",
             .reason = "the body, or a message in it, is not coded as it says",
@@ -235,8 +236,9 @@ bool Relay::still_holds(std::uint64_t policy_generation, const Judged& judged) c
   if (sandbox_->policy->generation() != policy_generation) return false;
   return std::ranges::all_of(judged.used,
                              [&](const auto& credential) {
-                               const auto now = boundary_.vault.load(credential->name);
-                               return now && is_same_use(**now, *credential);
+                               const auto now =
+                                   find_credential(boundary_, *sandbox_, credential->name);
+                               return now && is_same_use(*now, *credential);
                              }) &&
          std::ranges::all_of(judged.own_used, [&](const auto& secret) {
            return boundary_.project_secrets->find_named(secret->project, secret->name) == secret;

@@ -62,8 +62,6 @@ Task<Result<linux::UniqueFd>> dial_any(Boundary& boundary, const Policy& policy,
                                        TimePoint deadline) {
   names::ResolvedHost host;
   if (const auto* name = std::get_if<names::HostName>(&origin.host)) {
-    if (tells_secret(boundary, *name))
-      co_return make_error(ErrorCode::kDenied, "dial", "the name holds a secret");
     CO_TRY(host, co_await boundary.resolver.resolve(*name, deadline));
   } else {
     host.addresses = {std::get<names::IpAddress>(origin.host)};
@@ -94,6 +92,10 @@ int channel_for(const Boundary& boundary, const Origin& origin) {
 Task<std::expected<linux::UniqueFd, Refusal>> dial_upstream(
     Boundary& boundary, std::shared_ptr<AttachedSandbox> sandbox, Origin origin) {
   const std::shared_ptr<const Policy> policy = sandbox->policy;
+  const auto* name = std::get_if<names::HostName>(&origin.host);
+  if (name != nullptr && tells_secret(boundary, *sandbox, *name))
+    co_return std::unexpected(
+        refusal_of_error(make_error(ErrorCode::kDenied, "dial", "the name holds a secret")));
   auto socket = co_await dial_any(boundary, *policy, origin, boundary.loop.now() + kConnectTime);
   if (!socket) co_return std::unexpected(refusal_of_error(socket.error()));
   co_return std::move(*socket);

@@ -136,7 +136,7 @@ Task<std::optional<Refusal>> Relay::carry_websocket(Case& request, Upstream& ups
   {
     linux::TaskGroup group(boundary_.loop);
     group.spawn(pump_out(pumps, request.judged, [&](const scan::Finding& finding) {
-      return found_in(request.judged, boundary_, finding, request.origin, "message");
+      return found_in(request.judged, boundary_, *sandbox_, finding, request.origin, "message");
     }));
     group.spawn(pump_in(pumps, *filter));
     co_await pumps.over.wait(kNever);

@@ -80,7 +80,7 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
       brain_(runtime.loop(), "brain", runtime.channel_to(Role::kBrain),
              runtime.client_to(Role::kBrain)),
       models_(runtime.loop(), admission_, gateway_),
-      sessions_(runtime.loop(), admission_, brain_),
+      sessions_(runtime.loop(), admission_, brain_, runtime.client_to(Role::kEgress)),
       mcp_(runtime.loop(), admission_, brain_, runtime.start().values.at("domain")),
       sandboxes_(runtime.loop(), warden_.connector(kQuestionsMax)),
       streams_(runtime.loop(), warden_.connector(kStreamsMax)),

@@ -14,9 +14,10 @@ constexpr std::string_view kOwn = "/x/";
 constexpr std::string_view kManaged = "/v1/";
 constexpr std::array<std::string_view, 4> kOwnCollections = {"sessions", "agents", "api-keys",
                                                              "project"};
+constexpr std::string_view kVaults = "vaults";
 constexpr auto kManagedCollections =
     std::to_array<std::string_view>({"agents", "deployment_runs", "deployments", "environments",
-                                     "files", "memory_stores", "sessions"});
+                                     "files", "memory_stores", "sessions", kVaults});
 
 // Followers say nothing for as long as nothing happens, but for keep-alives.
 constexpr http::ClientLimits kBrainLimits{.first_byte_time = std::chrono::seconds(60),
@@ -36,7 +37,7 @@ std::string_view word_behind(std::string_view path, std::string_view prefix) {
 }
 
 // True for PREFIX + one of the words, alone or with more below it.
-bool is_below(std::string_view path, std::string_view prefix, auto& words) {
+bool is_below(std::string_view path, std::string_view prefix, const auto& words) {
   return std::ranges::find(words, word_behind(path, prefix)) != words.end();
 }
 
@@ -68,10 +69,12 @@ http::Response refusal(bool managed, const Error& error) {
 
 }  // namespace
 
-SessionDoor::SessionDoor(linux::Loop& loop, Admission& admission, RoleLine& brain)
+SessionDoor::SessionDoor(linux::Loop& loop, Admission& admission, RoleLine& brain,
+                         http::Client& egress)
     : loop_(loop),
       admission_(admission),
-      brain_(loop, brain.connector(kConnectionsMax), "brain", kBrainLimits) {}
+      brain_(loop, brain.connector(kConnectionsMax), "brain", kBrainLimits),
+      egress_(egress) {}
 
 bool SessionDoor::is_for_session(const http::RequestHead& request) {
   return is_below(request.path(), kOwn, kOwnCollections) || is_managed(request);
@@ -88,16 +91,21 @@ Task<> SessionDoor::handle(RecordedExchange& exchange) {
   exchange.set_key(identity->key);
   // Inside, our own paths begin without /x.
   const std::size_t left_out = managed ? 0 : kOwn.size() - 1;
+  // Values of credentials never come near the brain.
+  const bool is_for_egress = is_below(request.path(), kManaged, std::to_array({kVaults}));
   co_await pass_on(loop_, exchange,
-                   {.role = brain_,
+                   {.role = is_for_egress ? egress_ : brain_,
                     .target = std::string(request.target.substr(left_out)),
                     .caller = {{"x-pons-project", identity->project},
                                {"x-pons-key", identity->key},
                                {"x-request-id", exchange.id()}},
                     .is_wanted = is_for_brain,
-                    .if_silent = [managed] {
-                      return refusal(managed, make_error(ErrorCode::kUnavailable, "ask brain",
-                                                         "the brain does not answer; try again"));
+                    .if_silent = [managed, is_for_egress] {
+                      return refusal(
+                          managed,
+                          make_error(ErrorCode::kUnavailable, "pass on",
+                                     is_for_egress ? "egress does not answer; try again"
+                                                   : "the brain does not answer; try again"));
                     }});
 }
 

@@ -4,6 +4,7 @@
 #include "pons/managed/deployment_api.h"
 #include "pons/schedule/deployments.h"
 #include "pons/schedule/scheduler.h"
+#include "resource_shape.h"
 #include "routes.h"
 #include "run_starter.h"
 #include "session_maker.h"
@@ -62,6 +63,20 @@ Task<Reply<void>> check_environment(Objects& objects, std::string project, std::
   co_return refusal;
 }
 
+Task<Reply<void>> check_belongings(Objects& objects, std::string project,
+                                   std::optional<std::string> resources,
+                                   std::optional<std::string> vault_ids) {
+  if (resources) {
+    CO_TRY(auto list, parse_json(*resources));
+    CO_TRY_VOID(co_await settle_resources(objects, {.project = project}, std::move(list)));
+  }
+  if (vault_ids) {
+    CO_TRY(auto list, parse_json(*vault_ids));
+    CO_TRY_VOID(co_await check_vaults(objects, project, std::move(list)));
+  }
+  co_return {};
+}
+
 Task<Reply<Json>> create(Context& context, Call& call) {
   CO_TRY(const auto body, co_await call.body());
   CO_TRY(auto spec, read_new_deployment(body));
@@ -69,6 +84,7 @@ Task<Reply<Json>> create(Context& context, Call& call) {
   CO_TRY(const auto agent, co_await find_agent(context.objects, project, body.at("agent")));
   spec.agent = write_agent_reference(agent);
   CO_TRY_VOID(co_await check_environment(context.objects, project, spec.environment_id));
+  CO_TRY_VOID(co_await check_belongings(context.objects, project, spec.resources, spec.vault_ids));
   co_return co_await shown(context.deployments.create(project, std::move(spec)), show_deployment);
 }
 
@@ -83,6 +99,8 @@ Task<Reply<Json>> update(Context& context, Call& call) {
   }
   if (change.environment_id)
     CO_TRY_VOID(co_await check_environment(context.objects, project, *change.environment_id));
+  CO_TRY_VOID(
+      co_await check_belongings(context.objects, project, change.resources, change.vault_ids));
   co_return co_await shown(context.deployments.update(project, call.ids[0], std::move(change)),
                            show_deployment);
 }
@@ -172,6 +190,10 @@ DeploymentApi::~DeploymentApi() = default;
 
 Task<> DeploymentApi::keep_going() {
   return parts_->scheduler.keep_going();
+}
+
+void DeploymentApi::use_vaults(VaultFinder finder) {
+  parts_->objects.find_vault = std::move(finder);
 }
 
 std::vector<http::Route> DeploymentApi::routes() {

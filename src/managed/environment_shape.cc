@@ -127,18 +127,35 @@ Result<Json> read_changed_environment(const Json& before, const Json& body) {
   return after;
 }
 
-std::string network_policy_of(const Json& environment) {
-  const Json& config = environment.at("config");
-  if (config.at("type") != "cloud") return {};
-  const Json& networking = config.at("networking");
-  if (networking.at("type") == "unrestricted") return R"({"mode":"public"})";
+namespace {
+
+// Null: they have none.
+Json policy_of(const Json& networking) {
+  if (networking.at("type") == "unrestricted") return {{"mode", "public"}};
   Json policy = {{"mode", "list"}, {"allow", Json::array()}};
   for (const Json& host : networking.at("allowed_hosts"))
     policy["allow"].push_back({{"host", host}});
   if (networking.at("allow_package_managers").get<bool>())
     policy["packages"] = {"apt", "npm", "pip", "cargo"};
-  if (policy["allow"].empty() && !policy.contains("packages")) return {};
-  return dump_json(policy);
+  if (policy["allow"].empty() && !policy.contains("packages")) return nullptr;
+  return policy;
+}
+
+}  // namespace
+
+std::string network_policy_of(const Json& environment) {
+  const Json& config = environment.at("config");
+  if (config.at("type") != "cloud") return {};
+  Json policy = policy_of(config.at("networking"));
+  if (const auto vaults = environment.find("vaults"); vaults != environment.end()) {
+    if (policy.is_null()) policy = {{"mode", "none"}};
+    policy.update(*vaults);
+  }
+  return policy.is_null() ? std::string() : dump_json(policy);
+}
+
+void add_vaults(const std::string& project, const Json& vault_ids, Json& environment) {
+  if (!vault_ids.empty()) environment["vaults"] = {{"project", project}, {"vaults", vault_ids}};
 }
 
 }  // namespace pons::managed

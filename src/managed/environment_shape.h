@@ -10,5 +10,7 @@ Result<Json> read_changed_environment(const Json& before, const Json& body);
 
 // The policy of its sandboxes toward the network, as egress reads it; empty: they have none.
 std::string network_policy_of(const Json& environment);
+// From then on it names the vaults, too: stubs of their credentials are variables of the sandboxes.
+void add_vaults(const std::string& project, const Json& vault_ids, Json& environment);
 
 }  // namespace pons::managed

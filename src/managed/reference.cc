@@ -77,6 +77,23 @@ constexpr auto kRoutes = std::to_array<RouteText>({
     {"GET", "/v1/memory_stores/{id}/memory_versions/{version}", "a note as it was"},
     {"POST", "/v1/memory_stores/{id}/memory_versions/{version}/redact",
      "takes text and path out of a version that is no longer the note's"},
+    {"POST", "/v1/vaults", "makes a vault: `display_name`"},
+    {"GET", "/v1/vaults", "lists vaults; `include_archived`"},
+    {"GET", "/v1/vaults/{id}", "a vault"},
+    {"POST", "/v1/vaults/{id}", "changes it"},
+    {"DELETE", "/v1/vaults/{id}", "deletes it, and all in it"},
+    {"POST", "/v1/vaults/{id}/archive", "its secrets are gone, its record stays"},
+    {"POST", "/v1/vaults/{id}/credentials",
+     "keeps a credential: `auth` of the type `environment_variable`, `static_bearer` or "
+     "`mcp_oauth`"},
+    {"GET", "/v1/vaults/{id}/credentials", "lists credentials, without their secrets"},
+    {"GET", "/v1/vaults/{id}/credentials/{credential}", "a credential, without its secrets"},
+    {"POST", "/v1/vaults/{id}/credentials/{credential}", "changes it: another value, other hosts"},
+    {"DELETE", "/v1/vaults/{id}/credentials/{credential}", "deletes it"},
+    {"POST", "/v1/vaults/{id}/credentials/{credential}/archive",
+     "its secret is gone, its record stays"},
+    {"POST", "/v1/vaults/{id}/credentials/{credential}/mcp_oauth_validate",
+     "asks its server whether it takes the token"},
 });
 
 }  // namespace

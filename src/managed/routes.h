@@ -2,8 +2,11 @@
 
 #include <vector>
 
+#include "pons/files/file_store.h"
 #include "pons/managed/caller.h"
 #include "pons/managed/documents.h"
+#include "pons/managed/vault_finder.h"
+#include "pons/memory/memory_stores.h"
 #include "pons/session/sessions.h"
 #include "session_orders.h"
 
@@ -16,6 +19,9 @@ struct Objects {
   Documents agents{store, clock, "agents", "agent", "agent"};
   Documents environments{store, clock, "environments", "environment", "env"};
   SessionOrders orders{store, clock};
+  files::FileStore files{store, clock};
+  memory::MemoryStores memories{store, clock, {}};  // to look at; nothing is written by it
+  VaultFinder find_vault = {};
 };
 
 // 404 when there is no such version of it.
@@ -24,6 +30,7 @@ Task<Reply<Document>> find_version(Objects& objects, const Document& agent, std:
 std::vector<http::Route> agent_routes(Objects& objects);
 std::vector<http::Route> environment_routes(Objects& objects);
 std::vector<http::Route> session_routes(Objects& objects, session::Sessions& sessions);
+std::vector<http::Route> resource_routes(Objects& objects, session::Sessions& sessions);
 std::vector<http::Route> event_routes(Objects& objects, session::Sessions& sessions);
 std::vector<http::Route> thread_routes(Objects& objects, session::Sessions& sessions);
 

@@ -1,5 +1,6 @@
 #include "run_starter.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "deployment_shape.h"
@@ -11,8 +12,11 @@ schedule::RunError run_error_of(const Refusal& refusal) {
   const auto named = [&](const char* type) {
     return schedule::RunError{.type = type, .message = refusal.message};
   };
-  if (refusal.code == "environment_archived") return named("environment_archived_error");
-  if (refusal.code == "environment_not_found") return named("environment_not_found_error");
+  for (const char* code :
+       {"environment_archived", "environment_not_found", "file_not_found", "memory_store_archived",
+        "self_hosted_resources_unsupported", "vault_archived", "vault_not_found"})
+    if (refusal.code == code)
+      return {.type = fmt::format("{}_error", code), .message = refusal.message};
   if (refusal.status == 429) return named("session_rate_limited_error");
   return named("session_creation_rejected_error");
 }

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include "agent_shape.h"
+#include "environment_shape.h"
 #include "event_input.h"
 #include "multiagent_shape.h"
 #include "outcome_shape.h"
 #include "pons/base/id.h"
 #include "pons/base/text.h"
+#include "resource_shape.h"
 #include "session_shape.h"
 
 namespace pons::managed {
@@ -30,15 +32,6 @@ Task<Reply<Document>> find_environment(Objects& objects, const std::string& proj
   if (found && found->archived_ms)
     co_return with_code(is_archived("environment"), "environment_archived");
   co_return found;
-}
-
-// What is not there yet is refused, not passed over.
-Result<void> expect_none(const JsonPlace& place, const char* key, std::string_view what) {
-  if (!has_value(place, key)) return {};
-  TRY_VOID(place.at(key).expect_list(500));
-  if (!place.at(key).value.empty())
-    return place.at(key).refuse(fmt::format("{} are not supported yet", what));
-  return {};
 }
 
 // The same session may be asked for again, by a process that does not know how far the last one
@@ -135,9 +128,18 @@ Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, Se
   if (!has_value(place, "agent")) co_return bad_request("\"agent\" is missing");
   CO_TRY(const auto agent, co_await find_agent(objects, wish.project, body["agent"]));
   CO_TRY(const auto environment, co_await find_environment(objects, wish.project, place));
-  CO_TRY(const auto config, parse_json(environment.text));
-  CO_TRY_VOID(expect_none(place, "resources", "resources"));
-  CO_TRY_VOID(expect_none(place, "vault_ids", "vaults"));
+  CO_TRY(auto config, parse_json(environment.text));
+  CO_TRY(const auto vault_ids, read_vault_ids(place));
+  CO_TRY_VOID(co_await check_vaults(objects, wish.project, vault_ids));
+  CO_TRY(auto resources, read_resources(place));
+  const auto now = objects.clock.wall().time_since_epoch();
+  CO_TRY(resources,
+         co_await settle_resources(
+             objects,
+             {.project = wish.project,
+              .self_hosted = config.at("config").at("type") == "self_hosted",
+              .now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count()},
+             std::move(resources)));
   CO_TRY(const auto title, optional_text(place, "title", {.max = 256}));
   CO_TRY(auto metadata, read_metadata(place, "metadata"));
   const bool may_be_there = !wish.id.empty();
@@ -147,6 +149,7 @@ Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, Se
   for (Input& input : inputs) events.push_back(std::move(input.event));
   if (may_be_there) say_once(wish.id, events);
 
+  add_vaults(wish.project, vault_ids, config);
   session::AgentSpec spec = spec_of(agent, config);
   if (has_value(place, "budget")) {
     CO_TRY(spec.budget_nano, read_budget(place.at("budget")));
@@ -161,8 +164,8 @@ Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, Se
                                       .text = dump_json({{"agent", agent},
                                                          {"title", or_null(title)},
                                                          {"metadata", std::move(metadata)},
-                                                         {"resources", Json::array()},
-                                                         {"vault_ids", Json::array()},
+                                                         {"resources", std::move(resources)},
+                                                         {"vault_ids", vault_ids},
                                                          {"budget_nano", spec.budget_nano}})});
   if (!order && order.error().status == 409 && may_be_there)
     order = co_await objects.orders.find(wish.project, wish.id);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent_shape.h"
+#include "environment_shape.h"
 #include "outcome_shape.h"
 #include "pons/managed/fields.h"
 #include "routes.h"
@@ -122,7 +123,8 @@ Task<Reply<Json>> update(Context& context, Call& call) {
     said["budget_nano"] = budget;
     CO_TRY(const auto environment,
            co_await context.objects.environments.find(order.project, order.environment));
-    CO_TRY(const auto config, parse_json(environment.text));
+    CO_TRY(auto config, parse_json(environment.text));
+    add_vaults(order.project, said["vault_ids"], config);
     session::AgentSpec spec = spec_of(said["agent"], config);
     spec.budget_nano = budget;
     CO_TRY_VOID(

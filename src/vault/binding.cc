@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kBindingsMax = 64;
 constexpr std::size_t kListMax = 64;
 constexpr std::size_t kNameBytesMax = 128;
+constexpr std::string_view kAnyHeader = "*";
 
 constexpr std::array<std::pair<Position, std::string_view>, 4> kPositions = {{
     {Position::kHeader, "header"},
@@ -72,6 +73,7 @@ Result<void> check_method(std::string_view method) {
 }
 
 Result<void> check_header(std::string_view name) {
+  if (name == kAnyHeader) return {};
   if (name.size() > kNameBytesMax || !http::is_token(name))
     return wrong("that is not the name of a header");
   if (std::ranges::find(kHeadersOfTheProxy, name) != kHeadersOfTheProxy.end())
@@ -143,6 +145,9 @@ Result<Binding> settle(const Draft& draft) {
       binding.position == Position::kHeader && binding.name == "authorization";
   if (binding.position == Position::kBody && !draft.format.empty() && draft.format != "{}")
     return wrong("in a body a credential is a whole value: its format is {}");
+  if (binding.position == Position::kHeader && binding.name == kAnyHeader &&
+      !draft.format.empty() && draft.format != "{}")
+    return wrong("in any header a credential stands as it is: its format is {}");
   binding.format = TRY(Format::parse(!draft.format.empty() ? std::string_view(draft.format)
                                      : is_authorization    ? "Bearer {}"
                                                            : "{}"));
@@ -224,6 +229,25 @@ bool Binding::matches(const Target& target) const {
   return paths.empty() || std::ranges::any_of(paths, [&](const std::string& pattern) {
            return path_matches(pattern, target.path);
          });
+}
+
+bool Binding::names_header(std::string_view field) const {
+  if (position != Position::kHeader) return false;
+  const std::string wanted = lower_case(field);
+  if (name != kAnyHeader) return name == wanted;
+  return std::ranges::find(kHeadersOfTheProxy, wanted) == kHeadersOfTheProxy.end();
+}
+
+std::optional<std::string> Binding::swap_header(std::string_view sent, std::string_view stub,
+                                                std::string_view value) const {
+  if (name != kAnyHeader) return format.swap(sent, stub, value);
+  std::string out;
+  std::size_t at = 0;
+  for (std::size_t found = 0; (found = sent.find(stub, at)) != std::string_view::npos;
+       at = found + stub.size())
+    out.append(sent.substr(at, found - at)).append(value);
+  if (at == 0) return std::nullopt;
+  return out.append(sent.substr(at));
 }
 
 Result<Binding> parse_binding(const Json& json) {

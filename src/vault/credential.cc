@@ -57,6 +57,10 @@ bool is_credential_name(std::string_view name) {
          std::ranges::all_of(name, allowed);
 }
 
+bool is_for_sandboxes(const Credential& credential) {
+  return !credential.name.starts_with(kNotForSandboxes);
+}
+
 std::vector<const Binding*> find_bindings(const Credential& credential, const Target& target) {
   std::vector<const Binding*> found;
   for (const Binding& binding : credential.bindings)

@@ -23,7 +23,7 @@ bool overlap(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-Vault::Vault(SealedDirectory files, const Secret& key, const Clock& clock)
+Vault::Vault(std::optional<SealedDirectory> files, const Secret& key, const Clock& clock)
     : files_(std::move(files)), stub_key_(subkey(key, "pons vault stub 1")), clock_(clock) {}
 
 Result<std::unique_ptr<Vault>> Vault::open(const std::string& state_directory, const Secret& key,
@@ -36,8 +36,12 @@ Result<std::unique_ptr<Vault>> Vault::open(const std::string& state_directory, c
   return vault;
 }
 
+std::unique_ptr<Vault> Vault::in_memory(const Secret& key, const Clock& clock) {
+  return std::unique_ptr<Vault>(new Vault(std::nullopt, key, clock));
+}
+
 Result<void> Vault::read_files() {
-  for (const std::string& name : TRY(files_.names())) {
+  for (const std::string& name : TRY(files_->names())) {
     if (!is_credential_name(name)) continue;
     if (credentials_.size() + damaged_.size() == kCredentialsMax)
       return make_error(ErrorCode::kLimit, "open vault", "it holds more than 1024 credentials");
@@ -46,14 +50,14 @@ Result<void> Vault::read_files() {
       credentials_[name] = std::make_shared<const Credential>(std::move(*credential));
     else
       damaged_[name] = {
-          .name = name, .file = files_.file_of(name), .reason = credential.error().describe()};
+          .name = name, .file = files_->file_of(name), .reason = credential.error().describe()};
   }
   make_list();
   return {};
 }
 
 Result<Credential> Vault::read_file(const std::string& name) const {
-  const Secret plain = TRY(files_.read(name));
+  const Secret plain = TRY(files_->read(name));
   return decode_credential(name, plain.reveal());
 }
 
@@ -61,13 +65,13 @@ Result<Credential> Vault::read_file(const std::string& name) const {
 // the same directory.
 Result<void> Vault::check_key() {
   using KeyProof = SealedDirectory::KeyProof;
-  const KeyProof proof = TRY(files_.examine_key_proof());
+  const KeyProof proof = TRY(files_->examine_key_proof());
   if (proof == KeyProof::kOpens) return {};
   const bool is_new = proof == KeyProof::kNone && damaged_.empty();
   if (credentials_.empty() && !is_new)
     return make_error(ErrorCode::kDenied, "open vault",
-                      fmt::format("nothing in {} opens with this key", files_.path()));
-  return files_.write_key_proof();
+                      fmt::format("nothing in {} opens with this key", files_->path()));
+  return files_->write_key_proof();
 }
 
 Result<void> Vault::set(NewCredential wanted) {
@@ -122,7 +126,8 @@ Result<void> Vault::remove(std::string_view name) {
   std::erase_if(credentials_, [&](const auto& known) { return known.first == name; });
   std::erase_if(damaged_, [&](const auto& known) { return known.first == name; });
   changed();
-  return files_.remove(name);
+  if (!files_) return {};
+  return files_->remove(name);
 }
 
 Result<std::shared_ptr<const Credential>> Vault::load(std::string_view name) const {
@@ -182,8 +187,10 @@ Result<void> Vault::refuse_overlap(std::string_view name, std::string_view value
 
 Result<void> Vault::keep(Credential credential) {
   const std::string name = credential.name;
-  const Secret plain = encode_credential(credential);
-  TRY_VOID(files_.write(name, plain.reveal()));
+  if (files_) {
+    const Secret plain = encode_credential(credential);
+    TRY_VOID(files_->write(name, plain.reveal()));
+  }
   credentials_[name] = std::make_shared<const Credential>(std::move(credential));
   damaged_.erase(name);
   changed();

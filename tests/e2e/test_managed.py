@@ -72,6 +72,13 @@ ANSWERS = [
     {"when": {"user": "it is grey"}, "text": "A grey door, again."},
     *play("paint a door", text("A red door.")),
     *play("never good", text("A grey door.")),
+    *play("show uploads", calls(bash("tail -n +1 /mnt/session/uploads/*")), text("Shown.")),
+    *play("show uploads again", calls(bash("cat /mnt/session/uploads/two.csv")), text("Shown."), said_before=2),
+    *play("show uploads at last", calls(bash("tail -n +1 /mnt/session/uploads/*")), text("Shown."), said_before=4),
+    *play("leave something",
+          calls(bash("cd /mnt/session/outputs && echo '# Done' > report.md && mkdir -p more && echo 1 > more/raw.bin")),
+          text("Left.")),
+    *play("say hello", text("Hello."), said_before=2),
     *play("hello", text("Hello.")),
 ]
 
@@ -120,6 +127,9 @@ class Managed(PonsTestCase):
 
     def test_files(self):
         self.run_suite("files")
+
+    def test_resources(self):
+        self.run_suite("resources")
 
     def test_deployments(self):
         self.run_suite("deployments")

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "pons/http/multipart.h"
 #include "pons/base/check.h"
+#include "pons/http/multipart.h"
 
 namespace {
 

@@ -7,6 +7,7 @@
 
 #include "pons/base/check.h"
 #include "pons/vault/sealed.h"
+#include "vault_entry.h"
 
 namespace {
 
@@ -31,6 +32,15 @@ void check_clear_text(std::string_view bytes) {
   CHECK(stub.size() == again->shape.pattern.size());
 }
 
+void check_entry(std::string_view bytes) {
+  const auto entry = decode_entry("vcrd_1", bytes);
+  if (!entry) return;
+  const pons::Secret plain = encode_entry(*entry);
+  const auto again = decode_entry("vcrd_1", plain.reveal());
+  CHECK(again.has_value());
+  CHECK(encode_entry(*again).reveal() == plain.reveal());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -38,6 +48,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
   if (data[0] % 4 == 0)
     check_sealed(bytes);
+  else if (data[0] % 4 == 1)
+    check_entry(bytes);
   else
     check_clear_text(bytes);
   return 0;

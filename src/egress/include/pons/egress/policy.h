@@ -70,7 +70,9 @@ class Policy {
   Mode mode() const { return mode_; }
   const PolicyLimits& limits() const { return limits_; }
   const std::vector<std::string>& credentials() const { return credentials_; }
-  // Whose secrets its field rules mean; empty: it has no such rules.
+  // Of its project: what is in them is granted, too.
+  const std::vector<std::string>& vaults() const { return vaults_; }
+  // Whose secrets its field rules mean, and whose its vaults are; empty: it has none of either.
   const std::string& project() const { return project_; }
   const std::vector<FieldRule>& field_rules() const { return fields_; }
   // Those for the destination, in order: the last one for a field counts.
@@ -111,6 +113,7 @@ class Policy {
   Mode mode_ = Mode::kNone;
   PolicyLimits limits_;
   std::vector<std::string> credentials_;
+  std::vector<std::string> vaults_;
   std::vector<PolicyRule> allow_;
   std::vector<PolicyRule> deny_;
   bool prefers_allow_ = false;

@@ -1,35 +1,7 @@
 #pragma once
 
-#include <functional>
-#include <string>
-
-#include "pons/base/json.h"
-#include "pons/base/task.h"
-#include "pons/http/router.h"
-#include "pons/managed/reply.h"
+#include "pons/api/caller.h"
 
 namespace pons::managed {
-
-// Who asks: found out by the front, from the API key; or the operator, who says ?project=NAME.
-struct Caller {
-  std::string project;
-  std::string key;         // id of the API key; "operator"
-  std::string request_id;  // may be empty
-};
-Result<Caller> caller_of(const http::Exchange& exchange);
-
-// One request of a known caller. `ids` are the values of the route's {names}, in order.
-struct Call {
-  http::Exchange& exchange;
-  Caller caller;
-  std::vector<std::string> ids;
-
-  // As a JSON object; an empty one when there is no body.
-  Task<Reply<Json>> body(std::size_t bytes_max = std::size_t{8} << 20);
-};
-
-// A handler that answers with what the work gives, or says why not.
-using Work = std::function<Task<Reply<Json>>(Call&)>;
-http::RouteHandler answering(Work work);
-
-}  // namespace pons::managed
+using namespace api;
+}

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,13 +32,20 @@ struct Binding {
   // Empty: every one. Literal segments, `*` for one segment, `**` as the last for all below.
   std::vector<std::string> paths;
   Position position = Position::kHeader;
-  std::string
-      name;  // of the header (lower case), the query parameter, or the body's (may be empty)
+  // Of the header (lower case), the query parameter, or the body's (may be empty). "*": any header,
+  // and anywhere in it.
+  std::string name;
   Format format;
 
   // What is known of a connection before its first request.
   bool matches_host(std::string_view host, std::uint16_t port) const;
   bool matches(const Target& target) const;
+  // Of a position in headers: whether it stands in that one.
+  bool names_header(std::string_view field) const;
+  // A header's value with the credential in the stub's place; nothing when the stub is not where it
+  // may be.
+  std::optional<std::string> swap_header(std::string_view sent, std::string_view stub,
+                                         std::string_view value) const;
   bool operator==(const Binding&) const = default;
 };
 

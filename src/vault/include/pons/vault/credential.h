@@ -38,6 +38,9 @@ struct Credential {
 
 // [A-Z_][A-Z0-9_]{0,127}
 bool is_credential_name(std::string_view name);
+// Names of credentials that no sandbox is given a stub of begin with this.
+inline constexpr std::string_view kNotForSandboxes = "_PONS_";
+bool is_for_sandboxes(const Credential& credential);
 
 // Refuses, with the reason, what cannot have a stub or would be found in innocent text: too short,
 // too long, not printable ASCII, with space at an edge, repeated, guessable.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,8 @@ class Vault {
   // kDenied when the key is not the one that sealed what is there. `clock` outlives the vault.
   static Result<std::unique_ptr<Vault>> open(const std::string& state_directory, const Secret& key,
                                              const Clock& clock);
+  // One without files: somebody else keeps what is in it.
+  static std::unique_ptr<Vault> in_memory(const Secret& key, const Clock& clock);
 
   // A credential of that name is replaced; its value is scrubbed for the default grace time, and
   // its stubs end when the new value has another shape.
@@ -74,7 +77,7 @@ class Vault {
   void on_change(std::function<void()> listener) { listener_ = std::move(listener); }
 
  private:
-  Vault(SealedDirectory files, const Secret& key, const Clock& clock);
+  Vault(std::optional<SealedDirectory> files, const Secret& key, const Clock& clock);
   Result<void> read_files();
   Result<Credential> read_file(const std::string& name) const;
   Result<void> check_key();
@@ -84,7 +87,7 @@ class Vault {
   void make_list();
   std::int64_t now_unix_ms() const;
 
-  SealedDirectory files_;
+  std::optional<SealedDirectory> files_;
   Secret stub_key_;
   const Clock& clock_;
   std::map<std::string, std::shared_ptr<const Credential>, std::less<>> credentials_;

@@ -1,4 +1,4 @@
-#include "pons/managed/caller.h"
+#include "pons/api/caller.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -6,7 +6,7 @@
 #include "pons/base/text.h"
 #include "pons/http/query.h"
 
-namespace pons::managed {
+namespace pons::api {
 
 Result<Caller> caller_of(const http::Exchange& exchange) {
   const http::RequestHead& request = exchange.request();
@@ -66,4 +66,4 @@ http::RouteHandler answering(Work work) {
   };
 }
 
-}  // namespace pons::managed
+}  // namespace pons::api

@@ -1,4 +1,4 @@
-#include "pons/managed/fields.h"
+#include "pons/api/fields.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 #include "pons/base/text.h"
 
-namespace pons::managed {
+namespace pons::api {
 
 namespace {
 
@@ -133,4 +133,4 @@ Json or_null(const std::optional<std::string>& text) {
   return text ? Json(*text) : Json(nullptr);
 }
 
-}  // namespace pons::managed
+}  // namespace pons::api

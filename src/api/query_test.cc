@@ -1,8 +1,8 @@
-#include "pons/managed/query.h"
+#include "pons/api/query.h"
 
 #include <gmock/gmock.h>
 
-namespace pons::managed {
+namespace pons::api {
 namespace {
 
 using testing::ElementsAre;
@@ -75,4 +75,4 @@ TEST(Page, OthersListsAndMadeUpCursorsAreRefused) {
 }
 
 }  // namespace
-}  // namespace pons::managed
+}  // namespace pons::api

@@ -1,11 +1,11 @@
-#include "pons/managed/reply.h"
+#include "pons/api/reply.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "pons/base/json.h"
 
-namespace pons::managed {
+namespace pons::api {
 
 namespace {
 
@@ -73,4 +73,4 @@ http::Response answer_of(const Refusal& refusal, std::string_view request_id) {
   return response;
 }
 
-}  // namespace pons::managed
+}  // namespace pons::api

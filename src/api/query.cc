@@ -1,4 +1,4 @@
-#include "pons/managed/query.h"
+#include "pons/api/query.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 #include "pons/base/text.h"
 #include "pons/http/query.h"
 
-namespace pons::managed {
+namespace pons::api {
 
 namespace {
 
@@ -184,4 +184,4 @@ Result<std::int64_t> number_in(const PageWish& wish, std::size_t position) {
   return static_cast<std::int64_t>(*number);
 }
 
-}  // namespace pons::managed
+}  // namespace pons::api
