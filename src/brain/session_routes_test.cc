@@ -8,6 +8,7 @@
 
 #include "brain_fixture.h"
 #include "pons/base/json.h"
+#include "pons/files/file_store.h"
 #include "pons/managed/deployment_api.h"
 #include "pons/managed/file_routes.h"
 #include "pons/managed/managed.h"

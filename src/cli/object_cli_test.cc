@@ -35,9 +35,8 @@ TEST_F(ObjectCliTest, ADocumentInYamlIsSentAsTheApiTakesIt) {
                   {"agents", "create", "-f", "agent.yaml", "--project", "web"}, "brain");
   EXPECT_EQ(made.exit_code, 0) << made.err;
   EXPECT_EQ(made.out, "agent_1\n");
-  EXPECT_EQ(asked_,
-            R"(POST /v1/agents?project=web {"metadata":{"team":"7"},"model":"m","name":"Ann",)"
-            R"("tools":[{"type":"agent_toolset_20260401"}]})");
+  EXPECT_EQ(asked_, R"(POST /v1/agents?project=web {"name":"Ann","model":"m",)"
+                    R"("tools":[{"type":"agent_toolset_20260401"}],"metadata":{"team":"7"}})");
 }
 
 TEST_F(ObjectCliTest, AMistakeInAFileIsNamedByItsPlaceAndNothingIsSent) {

@@ -1,4 +1,5 @@
 #include "pons/managed/file_routes.h"
+#include "pons/files/file_store.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -2,8 +2,11 @@
 
 #include <vector>
 
-#include "pons/files/file_store.h"
 #include "pons/http/router.h"
+
+namespace pons::files {
+class FileStore;
+}
 
 namespace pons::managed {
 
