@@ -1,11 +1,11 @@
 #include "pons/managed/file_routes.h"
-#include "pons/files/file_store.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "file_shape.h"
 #include "pons/base/text.h"
+#include "pons/files/file_store.h"
 #include "pons/http/form_parts.h"
 #include "pons/http/query.h"
 #include "pons/managed/caller.h"
