@@ -168,10 +168,12 @@ class Nginx:
         return False
 
     def read(self, data):
-        """nginx logs a request before it closes the connection, so the log is complete when exchange() returns."""
+        """nginx logs a request before it closes the connection, so the log has all of ours when exchange() returns. Its
+        last line may be half of somebody else's."""
         own_port, _ = exchange(self.port, data)
         requests, end = [], "clean"
-        for line in (self.directory / "access.log").read_text(encoding="latin-1").splitlines():
+        *lines, _ = (self.directory / "access.log").read_text(encoding="latin-1").split("\n")
+        for line in lines:
             entry = json.loads(line)
             if entry["port"] != own_port:
                 continue
