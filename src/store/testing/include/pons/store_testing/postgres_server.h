@@ -33,6 +33,8 @@ class PostgresServer {
   OpenStream opener(linux::Loop& loop, std::string database) const;
 
  private:
+  void spawn_server();
+
   std::string directory_;
   std::string programs_;
   std::optional<linux::ChildProcess> process_;
