@@ -146,13 +146,13 @@ class Crowds(SessionTestCase):
             self.assertEqual(numbered(follower.until("turn.ended")), events)
 
     def say_much(self, session):
-        for _ in range(10):
+        for _ in range(15):
             self.client.say(session, "x" * 1_000_000)
             self.client.wait(session)
         return self.finish(session)
 
     def test_who_does_not_read_is_not_remembered_for(self):
-        """Twenty who take nothing are owed ten megabytes each; later one of them takes all of it."""
+        """Twenty who take nothing are owed fifteen megabytes each; later one of them takes all of it."""
         self.start_agents([{"when": {}, **text("Noted.", usage={"input": 10, "output": 10})}])
         brain = self.pons.role_pids()["brain"]
         self.say_much(self.client.create())  # what a session of this size takes by itself
@@ -160,7 +160,8 @@ class Crowds(SessionTestCase):
         session = self.client.create()
         followers = self.follow(session, 20)
         events = self.say_much(session)
-        self.assertLess(rss_bytes(brain) - before, 100 << 20)
+        # One event is on its way to each of them, in several forms; three hundred megabytes are owed.
+        self.assertLess(rss_bytes(brain) - before, 150 << 20)
         heard = []
         while len(heard) < len(events):
             heard += numbered([next(followers[7])])
