@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto json = parse_json(text);
   if (!json || !json->is_object()) return 0;
   const auto environment = read_new_environment(*json);
-  if (environment) (void)network_policy_of(*environment);
+  if (environment) (void)network_policy_of(*environment, Json::array());
   if (const auto agent = read_new_agent(*json)) {
     const auto again = read_changed_agent(*agent, Json::object());
     CHECK(again && *again == *agent);
