@@ -500,8 +500,8 @@ Members::Members(std::vector<AgentSpec> agents) {
 }
 
 const std::vector<AgentSpec>& Members::all() const {
-  static const std::vector<AgentSpec> none;
-  return agents_ ? *agents_ : none;
+  static const std::vector<AgentSpec> kNone;
+  return agents_ ? *agents_ : kNone;
 }
 
 const AgentSpec* Members::find(std::string_view name) const {

@@ -75,9 +75,9 @@ std::vector<Migration> read_files(Dialect dialect) {
 }  // namespace
 
 std::span<const Migration> migrations(Dialect dialect) {
-  static const std::vector<Migration> sqlite = read_files(Dialect::kSqlite);
-  static const std::vector<Migration> postgres = read_files(Dialect::kPostgres);
-  return dialect == Dialect::kSqlite ? sqlite : postgres;
+  static const std::vector<Migration> kSqlite = read_files(Dialect::kSqlite);
+  static const std::vector<Migration> kPostgres = read_files(Dialect::kPostgres);
+  return dialect == Dialect::kSqlite ? kSqlite : kPostgres;
 }
 
 const char* const kMigrationsTable =
