@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "layer_view.h"
-#include "pool_size.h"
 
 namespace pons::sandbox {
 namespace {
@@ -82,23 +81,6 @@ TEST(LayerViewTest, ARunIsMergedOnlyBetweenCheckpoints) {
   EXPECT_TRUE(view.unneeded(nobody).empty());
   view.switched(8, view.frozen());
   EXPECT_EQ(view.unneeded(nobody), (std::vector<std::uint32_t>{1, 2, 3}));
-}
-
-TEST(PoolSizeTest, GrowsWithTheRateOfClaimsAndShrinksWithoutThem) {
-  ManualClock clock;
-  PoolSize size;
-  const PoolBounds bounds{.warm_min = 2, .warm_max = 20};
-  size.built(std::chrono::milliseconds(20));
-  EXPECT_EQ(size.target(clock.now(), bounds), 2U);
-  for (int i = 0; i < 2000; ++i) {
-    size.claimed(clock.now());
-    clock.advance(std::chrono::milliseconds(10));
-  }
-  EXPECT_GT(size.target(clock.now(), bounds), 4U);
-  clock.advance(std::chrono::minutes(2));
-  EXPECT_LE(size.target(clock.now(), bounds), 3U);
-  for (int i = 0; i < 20000; ++i) size.claimed(clock.now());
-  EXPECT_EQ(size.target(clock.now(), bounds), 20U);
 }
 
 }  // namespace

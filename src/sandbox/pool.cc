@@ -1,6 +1,7 @@
 #include "pool.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "pons/base/log.h"
 
@@ -23,6 +24,7 @@ Pool::Pool(linux::Loop& loop, Spawning& spawning, Notes& notes, PoolSettings set
       spawning_(spawning),
       notes_(notes),
       settings_(settings),
+      claimed_work_(std::thread::hardware_concurrency()),
       changed_(loop),
       tasks_(loop) {}
 
@@ -176,8 +178,8 @@ Task<> Pool::keep_filled() {
            has_room()) {
       Queue* queue = neediest();
       if (queue == nullptr) break;
-      if (!queue->entries.empty() && loop_.now() < quiet_until_) {
-        look_again = quiet_until_;
+      if (!queue->entries.empty() && loop_.now() < claimed_work_.busy_until()) {
+        look_again = claimed_work_.busy_until();
         break;
       }
       tasks_.spawn(build_one(queue->spec));

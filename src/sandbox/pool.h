@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "claimed_work.h"
 #include "notes.h"
 #include "pool_size.h"
 #include "spawning.h"
@@ -13,7 +14,7 @@
 namespace pons::sandbox {
 
 struct PoolSettings {
-  std::uint64_t memory_bytes = 64ULL << 20;  // of all that wait ready together
+  std::uint64_t memory_bytes = 0;  // of all that wait ready together
   PoolBounds bounds;
   Duration check_every{};
   Duration check_time{};
@@ -39,16 +40,14 @@ class Pool {
   void drain(const std::vector<spawner::Digest>& template_layers);
   void stop();
 
-  // Builds wait while a claim is being served, and while its first command most likely starts,
-  // unless none is left.
-  static constexpr Duration kQuietAfterClaim = std::chrono::milliseconds(5);
+  // Builds wait while a claim is being served, and while what was claimed most likely works, unless
+  // none is left.
   struct ClaimInProgress {
     explicit ClaimInProgress(Pool& pool) : pool_(pool) { ++pool_.claims_; }
     ClaimInProgress(const ClaimInProgress&) = delete;
     ~ClaimInProgress() {
-      if (--pool_.claims_ > 0) return;
-      pool_.quiet_until_ = pool_.loop_.now() + kQuietAfterClaim;
-      pool_.changed_.set();
+      pool_.claimed_work_.claimed(pool_.loop_.now());
+      if (--pool_.claims_ == 0) pool_.changed_.set();
     }
     Pool& pool_;
   };
@@ -87,7 +86,7 @@ class Pool {
   int building_ = 0;
   int failures_ = 0;
   TimePoint not_before_{};
-  TimePoint quiet_until_{};
+  ClaimedWork claimed_work_;
   linux::Event changed_;
   linux::TaskGroup tasks_;  // last: its tasks use all of the above
 };

@@ -85,9 +85,9 @@ struct ConfinementConfig {
 
 // What sandboxes get, and how many wait ready.
 struct SandboxConfig {
-  std::uint32_t pool_memory_mb = 64;
+  std::uint32_t pool_memory_mb = 128;
   std::uint32_t warm_min = 2;
-  std::uint32_t warm_max = 64;  // never below warm_min
+  std::uint32_t warm_max = 128;  // never below warm_min
   std::uint32_t sandboxes_max = 2'000;
   std::uint32_t memory_mb = 512;
   std::uint32_t cpu_percent = 100;

@@ -15,9 +15,9 @@ namespace pons::sandbox {
 
 struct NamespacesSettings {
   std::string state_dir = ".";  // holds sandboxes/ and templates/
-  std::uint64_t pool_memory_bytes = 64ULL << 20;
+  std::uint64_t pool_memory_bytes = 128ULL << 20;
   std::size_t warm_min = 2;
-  std::size_t warm_max = 64;
+  std::size_t warm_max = 128;
   std::size_t sandboxes_max = 2000;
   Duration check_every = std::chrono::seconds(5);  // those that wait in the pool
   Duration check_time = std::chrono::seconds(10);  // who has not answered by then is taken down
