@@ -22,7 +22,7 @@ constexpr std::size_t kAllowancesMax = 64 * 1024;
 constexpr std::size_t kIdBytesMax = 128;
 constexpr std::size_t kHostBytesMax = 255;
 constexpr std::size_t kPathBytesMax = 512;
-constexpr std::size_t kCredentialsMax = 16;
+constexpr std::size_t kListedMax = 16;
 constexpr std::size_t kLineFrameBytes = 256;  // number, time, kind and hashes, at most
 constexpr std::string_view kManySandboxes = "(many)";
 constexpr std::string_view kRequestId = R"("request_id":")";
@@ -116,6 +116,7 @@ AuditLog::Underway AuditLog::begin(Decision decision) {
   std::string note = fields_of(decision);
   if (note.size() >= UnderwayNotes::kPlaceBytes) {
     decision.credentials.clear();
+    decision.aliases.clear();
     note = fields_of(decision);
   }
   auto place = notes_->write(note);
@@ -154,11 +155,15 @@ std::string AuditLog::cleaned(const std::string& text, std::size_t bytes_max) co
 }
 
 std::string AuditLog::fields_of(const Decision& decision) const {
-  std::string names;
-  for (const std::string& name : decision.credentials) {
-    if (names.size() > kCredentialsMax * kIdBytesMax) break;
-    names += fmt::format("{}\"{}\"", names.empty() ? "" : ",", plain_text(name, kIdBytesMax));
-  }
+  const auto list = [this](const char* name, const std::vector<std::string>& texts,
+                           std::size_t bytes_max) {
+    std::string all;
+    for (const std::string& text : texts) {
+      if (all.size() > kListedMax * bytes_max) break;
+      all += fmt::format("{}\"{}\"", all.empty() ? "" : ",", cleaned(text, bytes_max));
+    }
+    return all.empty() ? all : fmt::format(R"(,"{}":[{}])", name, all);
+  };
   const std::string path = decision.path.substr(0, decision.path.find_first_of("?#"));
   return field("verdict", to_string(decision.verdict)) +
          field("code", plain_text(decision.code, kIdBytesMax)) +
@@ -168,8 +173,9 @@ std::string AuditLog::fields_of(const Decision& decision) const {
          field("protocol", plain_text(decision.protocol, kIdBytesMax)) +
          field("method", cleaned(decision.method, 32)) +
          field("host", cleaned(decision.host, kHostBytesMax)) + field("port", decision.port) +
+         list("aliases", decision.aliases, kHostBytesMax) +
          field("path", cleaned(path, kPathBytesMax)) +
-         (names.empty() ? std::string() : fmt::format(R"(,"credentials":[{}])", names)) +
+         list("credentials", decision.credentials, kIdBytesMax) +
          field("bytes_in", decision.bytes_in) + field("bytes_out", decision.bytes_out) +
          field("request_id", plain_text(decision.request_id, kIdBytesMax));
 }

@@ -50,6 +50,7 @@ class AuditTest : public ::testing::Test {
             .method = "GET",
             .host = "api.github.com",
             .port = 443,
+            .aliases = {"lb.example.net", "a.cdn.example.org"},
             .protocol = "h2",
             .path = fmt::format("/repos/{}", i),
             .credentials = {"GITHUB_TOKEN"},
@@ -107,6 +108,7 @@ TEST_F(AuditTest, ADecisionIsOneLineWithAllItsFields) {
   EXPECT_EQ(event.at("method"), "GET");
   EXPECT_EQ(event.at("host"), "api.github.com");
   EXPECT_EQ(event.at("port"), 443);
+  EXPECT_EQ(event.at("aliases"), Json::array({"lb.example.net", "a.cdn.example.org"}));
   EXPECT_EQ(event.at("protocol"), "h2");
   EXPECT_EQ(event.at("path"), "/repos/0");
   EXPECT_EQ(event.at("credentials"), Json::array({"GITHUB_TOKEN"}));
@@ -131,6 +133,7 @@ TEST_F(AuditTest, QueriesAndWhatLooksLikeOtherLinesDoNotGetIn) {
   hostile.method = std::string(500, 'M');
   hostile.sandbox = std::string("nul\0nul", 7);
   hostile.credentials.assign(1000, std::string(1000, 'C'));
+  hostile.aliases.assign(1000, std::string(1000, 'A'));
   ASSERT_TRUE(log->append(hostile));
   ASSERT_TRUE(log->flush());
   const auto all = lines();

@@ -26,7 +26,9 @@ std::string escape_key(std::string_view key) {
 }  // namespace
 
 JsonPlace JsonPlace::at(std::string_view key) const {
-  return {value.at(std::string(key)), pointer + "/" + escape_key(key)};
+  static const Json kNothing;
+  const auto found = value.find(key);
+  return {found == value.end() ? kNothing : *found, pointer + "/" + escape_key(key)};
 }
 
 JsonPlace JsonPlace::at(std::size_t index) const {

@@ -46,6 +46,12 @@ void take_usage(const Json* usage, session::Usage& into) {
   take_number(*usage, "output_tokens", into.output);
 }
 
+session::ModelFault fault_named(std::string_view type) {
+  if (type == "rate_limit_error") return session::ModelFault::kRateLimited;
+  if (type == "overloaded_error") return session::ModelFault::kOverloaded;
+  return session::ModelFault::kOther;
+}
+
 // Arguments that are no object: what the model wrote, in one. The tool refuses it, and the protocol
 // takes it back.
 Json unreadable(std::string_view text) {
@@ -100,7 +106,10 @@ void AnswerReader::take_event(const http::ServerEvent& event) {
   if (stopped_ || failed_) return;
   if (type == "error") {
     failed_ = true;
-    if (const Json* error = find(json, "error")) error_message_ = text_at(*error, "message");
+    if (const Json* error = find(json, "error")) {
+      error_message_ = text_at(*error, "message");
+      fault_ = fault_named(text_at(*error, "type"));
+    }
     return;
   }
   if (type == "message_start") {
@@ -128,12 +137,17 @@ void AnswerReader::take_event(const http::ServerEvent& event) {
     if (block == nullptr || !block->is_object() || index == nullptr || *index != blocks_.size() ||
         blocks_.size() >= kBlocksMax)
       return refuse("a part of the answer begins where none can");
+    if (!blocks_.empty() && is_kept(blocks_.back())) ++kept_blocks_;
     if (text_at(*block, "type") == "tool_use") {
       const std::string id = text_at(*block, "id");
       if (id.empty() || text_at(*block, "name").empty() || !call_ids_.insert(id).second)
         return refuse("a call of the answer has no name or no id of its own");
-      listener_.on_tool(static_cast<std::int64_t>(blocks_.size()), text_at(*block, "name"));
+      // Where it will stand in the answer: the parts before it are all there.
+      listener_.on_tool(kept_blocks_, text_at(*block, "name"));
     }
+    const std::string kind = text_at(*block, "type");
+    if (listener_.on_thinking && (kind == "thinking" || kind == "redacted_thinking"))
+      listener_.on_thinking();
     blocks_.push_back({.start = dump_json(*block)});
     keep(blocks_.back().start);
     return;
@@ -167,15 +181,19 @@ std::string AnswerReader::keep(std::string text) {
   return text;
 }
 
+// A text of nothing is one that no provider takes back.
+bool AnswerReader::is_kept(const Block& block) {
+  const Json start = *parse_json(block.start);
+  return text_at(start, "type") != "text" || !trim(text_at(start, "text")).empty() ||
+         !trim(block.text).empty();
+}
+
 session::Answer AnswerReader::take() {
   Json content = Json::array();
-  for (const Block& block : blocks_) {
-    Json whole =
-        whole_block(block.start, block.text, block.partial, block.signature, block.citations);
-    // A text of nothing is one that no provider takes back.
-    if (text_at(whole, "type") == "text" && trim(text_at(whole, "text")).empty()) continue;
-    content.push_back(std::move(whole));
-  }
+  for (const Block& block : blocks_)
+    if (is_kept(block))
+      content.push_back(
+          whole_block(block.start, block.text, block.partial, block.signature, block.citations));
   answer_.content = dump_json(content);
   return std::move(answer_);
 }

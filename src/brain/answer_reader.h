@@ -22,10 +22,9 @@ class AnswerReader {
   bool is_whole() const { return stopped_; }
   // Once it is whole.
   session::Answer take();
-  // What the stream itself says about its failure; empty: nothing. Its cost may still come.
+  // What the stream itself says about its failure; empty: nothing.
   const std::string& error_message() const { return error_message_; }
-  // 0 unless it was told.
-  std::int64_t cost_nano() const { return answer_.usage.cost_nano; }
+  session::ModelFault fault() const { return fault_; }
 
  private:
   struct Block {
@@ -37,6 +36,7 @@ class AnswerReader {
     bool is_open = true;
   };
 
+  static bool is_kept(const Block& block);
   void take_event(const http::ServerEvent& event);
   void refuse(const char* why);
   std::string keep(std::string text);  // the same, counted
@@ -44,6 +44,7 @@ class AnswerReader {
   const session::Listener& listener_;
   http::EventStreamParser parser_{std::size_t{16} << 20};
   std::vector<Block> blocks_;
+  std::int64_t kept_blocks_ = 0;  // of those that have ended
   std::set<std::string> call_ids_;
   std::size_t bytes_ = 0;
   std::size_t kept_ = 0;
@@ -53,6 +54,7 @@ class AnswerReader {
   bool failed_ = false;
   std::string refusal_;
   std::string error_message_;
+  session::ModelFault fault_ = session::ModelFault::kOther;
 };
 
 }  // namespace pons::brain

@@ -92,6 +92,16 @@ TEST(AnswerReader, PutsAnAnswerTogetherHoweverItIsCut) {
   }
 }
 
+TEST(AnswerReader, ACallIsToldOfByItsPlaceInWhatIsLeftOfTheAnswer) {
+  const Reading reading = read(kStart + text(0, " \n") + call(1, "t1", {"{}"}) + text(2, "so") +
+                               text(3, "") + call(4, "t2", {"{}"}) + kStop);
+  ASSERT_TRUE(reading.is_whole);
+  ASSERT_EQ(reading.content.size(), 3U);
+  ASSERT_EQ(reading.tools.size(), 2U);
+  for (const auto& [at, tool] : reading.tools)
+    EXPECT_EQ(reading.content.at(static_cast<std::size_t>(at)).at("type"), "tool_use") << at;
+}
+
 TEST(AnswerReader, ThinkingKeepsItsSignature) {
   const Reading reading = read(kStart +
                                block(0, R"({"type":"thinking","thinking":""})",

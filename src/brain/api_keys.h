@@ -38,6 +38,7 @@ struct ApiKey {
   std::int64_t created_ms = 0;
   std::optional<std::int64_t> revoked_ms;
   std::string session = {};  // "SESSION WORK": a worker's, for these alone; empty: anybody's
+  bool operator==(const ApiKey&) const = default;
 };
 
 struct NewApiKey {

@@ -11,6 +11,7 @@ class GatewayModel final : public session::Model {
   GatewayModel(linux::Loop& loop, http::Connector connector);
   Task<std::variant<session::Answer, session::NoAnswer>> ask(
       session::Question question, const session::Listener& listener) override;
+  Task<Result<session::Usage>> end_question(std::string id) override;
 
  private:
   Task<Result<session::Answer>> read_answer(http::ClientResponse& response,

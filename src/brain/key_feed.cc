@@ -40,7 +40,31 @@ void KeyFeed::add(const ApiKey& key) {
 void KeyFeed::remove(std::string_view id) {
   const auto found = keys_.find(id);
   if (found == keys_.end()) return;
+  if (found->second.session.empty()) revoked_.emplace(id);
   keys_.erase(found);
+  change();
+}
+
+void KeyFeed::replace(const std::vector<ApiKey>& active) {
+  std::set<std::string, std::less<>> still_there;
+  for (const ApiKey& key : active)
+    if (revoked_.contains(key.id)) still_there.insert(key.id);
+  revoked_ = std::move(still_there);
+  replace(active, Of::kAnybody);
+}
+
+void KeyFeed::replace_workers(const std::vector<ApiKey>& active) {
+  replace(active, Of::kWorkers);
+}
+
+void KeyFeed::replace(const std::vector<ApiKey>& active, Of whom) {
+  std::map<std::string, ApiKey, std::less<>> keys;
+  for (const auto& [id, key] : keys_)
+    if (key.session.empty() == (whom == Of::kWorkers)) keys.emplace(id, key);
+  for (const ApiKey& key : active)
+    if (!revoked_.contains(key.id)) keys.emplace(key.id, key);
+  if (keys == keys_) return;
+  keys_ = std::move(keys);
   change();
 }
 
@@ -50,6 +74,10 @@ bool KeyFeed::has(std::string_view id, std::string_view project) const {
 }
 
 void KeyFeed::limit(const std::string& project, std::optional<std::int64_t> requests_per_second) {
+  const auto known = requests_per_second_.find(project);
+  const bool is_known = known == requests_per_second_.end() ? !requests_per_second
+                                                            : known->second == requests_per_second;
+  if (is_known) return;
   if (requests_per_second)
     requests_per_second_[project] = *requests_per_second;
   else

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,12 @@ class KeyFeed {
   KeyFeed(linux::Loop& loop, const std::vector<ApiKey>& active);
 
   void add(const ApiKey& key);
+  // For good: what the store has had before does not bring it back.
   void remove(std::string_view id);
+  // All that are good, as the store has them; those of workers stay as they are.
+  void replace(const std::vector<ApiKey>& active);
+  // The same for those of workers.
+  void replace_workers(const std::vector<ApiKey>& active);
   bool has(std::string_view id, std::string_view project) const;
   // How often keys of the project may ask, together.
   void limit(const std::string& project, std::optional<std::int64_t> requests_per_second);
@@ -37,10 +43,13 @@ class KeyFeed {
   Task<> wait_until_heard(TimePoint deadline);
 
  private:
+  enum class Of : std::uint8_t { kAnybody, kWorkers };
+  void replace(const std::vector<ApiKey>& active, Of whom);
   void change();
 
   linux::Loop& loop_;
   std::map<std::string, ApiKey, std::less<>> keys_;
+  std::set<std::string, std::less<>> revoked_;               // here, and maybe not yet in the store
   std::map<std::string, std::int64_t> requests_per_second_;  // of projects that have a limit
   std::string process_;
   std::uint64_t changes_ = 0;

@@ -7,7 +7,17 @@ namespace pons::brain {
 
 namespace {
 
-Task<> answer(mcp::Server& server, http::Exchange& exchange) {
+// Inside a sandbox, which egress names, the tools are others, and whose they are is the sandbox.
+Task<> answer(mcp::Server& server, const ServerInside& inside, http::Exchange& exchange) {
+  if (exchange.peer().role == "egress") {
+    const auto sandbox = exchange.request().find("x-pons-sandbox");
+    if (!sandbox || sandbox->empty()) {
+      exchange.respond(http::error_response(403, "denied", "this is for sandboxes"));
+      co_return;
+    }
+    std::string name(*sandbox);
+    co_return co_await inside(name).handle(exchange, name);
+  }
   auto project = project_of(exchange);
   if (!project) {
     exchange.respond(http::error_response(project.error()));
@@ -18,12 +28,13 @@ Task<> answer(mcp::Server& server, http::Exchange& exchange) {
 
 }  // namespace
 
-std::vector<http::Route> mcp_routes(mcp::Server& server) {
+std::vector<http::Route> mcp_routes(mcp::Server& server, ServerInside inside) {
   std::vector<http::Route> routes;
   for (const char* method : {"DELETE", "GET", "POST"})
-    routes.push_back({method, "/mcp", [&server](http::Exchange& e, const http::PathValues&) {
-                        return answer(server, e);
-                      }});
+    routes.push_back(
+        {method, "/mcp", [&server, inside](http::Exchange& e, const http::PathValues&) {
+           return answer(server, inside, e);
+         }});
   return routes;
 }
 

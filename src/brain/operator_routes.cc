@@ -69,12 +69,17 @@ Task<Result<Answer>> create_project(Context context, http::Exchange& exchange, s
   co_return Answer{.status = 201, .body = to_json(project)};
 }
 
+void tell_others(const Memory& memory) {
+  if (memory.bell != nullptr) memory.bell->ring(std::string(kKeysTopic));
+}
+
 Task<Result<Answer>> change_limits(Context context, http::Exchange& exchange, std::string id) {
   CO_TRY(const auto body, co_await exchange.read_whole_body(kRequestBytesMax));
   CO_TRY(const auto changes, parse_limits(body));
   CO_TRY(const auto project,
          co_await context.memory.projects.change_limits(std::move(id), changes));
   context.feed.limit(project.id, project.limits.requests_per_second);
+  tell_others(context.memory);
   co_await context.feed.wait_until_heard(exchange.loop().now() + kHearingTime);
   co_return Answer{.body = to_json(project)};
 }
@@ -103,6 +108,7 @@ Task<Result<Answer>> create_key(Context context, http::Exchange& exchange, std::
   CO_TRY(const auto made, co_await context.memory.keys.create(project.id, std::move(request.name),
                                                               std::move(request.scopes)));
   context.feed.add(made.key);
+  tell_others(context.memory);
   co_await context.feed.wait_until_heard(exchange.loop().now() + kHearingTime);
   Json json = to_json(made.key);
   json["key"] = made.text.reveal();
@@ -114,6 +120,7 @@ Task<Result<Answer>> revoke_key(Context context, http::Exchange& exchange, std::
   // a disk to be rid of it.
   if (!context.project || context.feed.has(id, *context.project)) context.feed.remove(id);
   CO_TRY_VOID(co_await context.memory.keys.revoke(id, context.project));
+  tell_others(context.memory);
   co_await context.feed.wait_until_heard(exchange.loop().now() + kHearingTime);
   co_return Answer{.body = {{"revoked", id}}};
 }

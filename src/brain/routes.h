@@ -1,11 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "api_keys.h"
 #include "key_feed.h"
 #include "pons/base/clock.h"
 #include "pons/http/router.h"
+#include "pons/store/bell.h"
 #include "pons/store/sqlite_store.h"
 #include "projects.h"
 #include "sandbox_records.h"
@@ -17,6 +19,9 @@ class Server;
 namespace pons::memory {
 class MemoryStores;
 }
+namespace pons::managed {
+class Documents;
+}
 
 namespace pons::brain {
 
@@ -25,10 +30,15 @@ struct Memory {
   store::Store& store;
   store::SqliteStore* file;  // the same; null when it is a database elsewhere
   const Clock& clock;
+  std::string node = {};        // which of those that share the store this is; empty: the only one
+  store::Bell* bell = nullptr;  // to them; null: there are none
   Projects projects{store, clock};
   ApiKeys keys{store, clock};
-  SandboxRecords records{store};
+  SandboxRecords records{store, node};
 };
+
+// Others that share the store hear by it that keys were made or revoked.
+inline constexpr std::string_view kKeysTopic = "keys";
 
 // To the front:
 //   GET  /keys?after=GENERATION   the keys that are good; waits up to 25 s while nothing is new
@@ -76,10 +86,18 @@ std::vector<http::Route> memory_routes(memory::MemoryStores& stores);
 //   POST /mcp-servers/accept   {"url", "tools": [{"name", "digest"}]}
 //   POST /mcp-servers/forget   {"url"}
 class ServerPins;
+class PackageBuilds;
 std::vector<http::Route> server_routes(ServerPins& pins);
+
+// To the same callers: how far the packages of an environment are.
+//   GET  /environments/{id}/build   {"state": "none" | "waiting" | "building" | "ready" | "failed",
+//   …} POST /environments/{id}/build   what failed is tried again now
+std::vector<http::Route> package_routes(managed::Documents& environments, PackageBuilds& builds);
 
 // To the same callers:
 //   DELETE, GET, POST /mcp               MCP over streamable HTTP (pons/mcp/server.h)
-std::vector<http::Route> mcp_routes(mcp::Server& server);
+// `inside`: what serves a sandbox of that name.
+using ServerInside = std::function<mcp::Server&(const std::string& sandbox)>;
+std::vector<http::Route> mcp_routes(mcp::Server& server, ServerInside inside);
 
 }  // namespace pons::brain

@@ -8,7 +8,7 @@ namespace pons::brain {
 
 namespace {
 
-store::Statement statement_of(const SandboxRecord& record) {
+store::Statement statement_of(const SandboxRecord& record, const std::string& node) {
   if (record.what == SandboxRecord::What::kEnd)
     // One whose making nobody told of is no contradiction: who made it may have died meanwhile.
     return {.sql =
@@ -18,15 +18,15 @@ store::Statement statement_of(const SandboxRecord& record) {
   // The project's limit is looked at in the same statement. One that is on record already is not
   // one more.
   return {.sql =
-              "INSERT INTO sandboxes (id, project_id, template, metadata, created) "
-              "SELECT $1, $2, $3, $4, $5 "
+              "INSERT INTO sandboxes (id, project_id, template, metadata, created, node) "
+              "SELECT $1, $2, $3, $4, $5, $6 "
               "WHERE (SELECT sandboxes_max FROM projects WHERE id = $2) IS NULL "
               "OR (SELECT count(*) FROM sandboxes WHERE project_id = $2 AND ended IS NULL "
               "AND id <> $1) < (SELECT sandboxes_max FROM projects WHERE id = $2) "
-              "ON CONFLICT (id) DO UPDATE SET id = excluded.id "
+              "ON CONFLICT (id) DO UPDATE SET node = excluded.node "
               "WHERE sandboxes.project_id = excluded.project_id",
           .values = {record.id, record.project_id, record.sandbox_template, record.metadata,
-                     record.at_ms},
+                     record.at_ms, node},
           .must_change = 1};
 }
 
@@ -34,13 +34,13 @@ store::Statement statement_of(const SandboxRecord& record) {
 
 Task<Result<std::vector<RefusedRecord>>> SandboxRecords::keep(std::vector<SandboxRecord> records) {
   store::Transaction all;
-  for (const SandboxRecord& record : records) all.push_back(statement_of(record));
+  for (const SandboxRecord& record : records) all.push_back(statement_of(record, node_));
   std::vector<RefusedRecord> refused;
   auto written = co_await store_.write(std::move(all));
   if (written) co_return refused;
   if (written.error().code != ErrorCode::kConflict) co_return written.error();
   for (std::size_t i = 0; i < records.size(); ++i) {
-    auto alone = co_await store_.write({statement_of(records[i])});
+    auto alone = co_await store_.write({statement_of(records[i], node_)});
     if (alone) continue;
     if (alone.error().code != ErrorCode::kConflict) co_return alone.error();
     refused.push_back({.index = i, .error = co_await why_refused(records[i].project_id)});
@@ -68,8 +68,9 @@ Task<Result<std::vector<OpenSandbox>>> SandboxRecords::list_open(std::string aft
   constexpr std::int64_t kRowsMax = 1000;
   CO_TRY(const auto rows,
          co_await store_.read({.sql = "SELECT id, project_id FROM sandboxes "
-                                      "WHERE ended IS NULL AND id > $1 ORDER BY id LIMIT $2",
-                               .values = {std::move(after), kRowsMax}}));
+                                      "WHERE ended IS NULL AND id > $1 "
+                                      "AND (node = $3 OR node = '') ORDER BY id LIMIT $2",
+                               .values = {std::move(after), kRowsMax, node_}}));
   std::vector<OpenSandbox> open;
   for (const store::Row& row : rows) {
     CO_TRY(auto id, store::text_of(row, 0));
@@ -92,8 +93,8 @@ Task<Result<std::vector<UnpaidSandbox>>> SandboxRecords::list_unpaid(std::int64_
   CO_TRY(const auto rows,
          co_await store_.read({.sql = "SELECT id, project_id, created, ended FROM sandboxes "
                                       "WHERE ended IS NOT NULL AND charged IS NULL "
-                                      "ORDER BY ended LIMIT $1",
-                               .values = {rows_max}}));
+                                      "AND (node = $2 OR node = '') ORDER BY ended LIMIT $1",
+                               .values = {rows_max, node_}}));
   std::vector<UnpaidSandbox> unpaid;
   for (const store::Row& row : rows) {
     CO_TRY(auto id, store::text_of(row, 0));

@@ -39,9 +39,11 @@ struct RefusedRecord {
   Error error;
 };
 
+// Of the sandboxes of this machine; other nodes that share the store have theirs.
 class SandboxRecords {
  public:
-  explicit SandboxRecords(store::Store& store) : store_(store) {}
+  explicit SandboxRecords(store::Store& store, std::string node = {})
+      : store_(store), node_(std::move(node)) {}
 
   // Keeps them all, in order. Those that contradict the store (an unknown project, another
   // project's sandbox) or that are more than their project may have (kLimit) are named in the
@@ -60,6 +62,7 @@ class SandboxRecords {
   Task<Error> why_refused(std::string project);
 
   store::Store& store_;
+  std::string node_;
 };
 
 }  // namespace pons::brain

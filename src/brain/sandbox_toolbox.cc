@@ -202,8 +202,14 @@ Task<ToolText> SandboxToolbox::execute(mcp::ToolCall call) {
                                .input = arguments->input,
                                .timeout_seconds = arguments->timeout_seconds,
                                .undo = static_cast<session::ExecuteOrder::Undo>(arguments->undo)});
-  if (const auto still = sessions_.find(call.session); still != sessions_.end())
+  if (const auto still = sessions_.find(call.session); still != sessions_.end()) {
     still->second.running.erase(call.id);
+    // One that is gone makes room for another.
+    if (!report && report.error().code == ErrorCode::kNotFound) {
+      still->second.sandboxes.erase(*sandbox);
+      still->second.kept.erase(*sandbox);
+    }
+  }
   if (!report) co_return failure(report.error());
   co_return session::describe(std::move(*report));
 }
@@ -229,7 +235,7 @@ Task<Result<std::string>> SandboxToolbox::redact(std::string text,
       const bool is_withheld = clean->text.empty() && !clean->redacted.empty();
       co_return is_withheld ? std::string("withheld") : std::move(clean->text);
     }
-    if (loop_.now() >= deadline)
+    if (clean.error().code == ErrorCode::kInvalid || loop_.now() >= deadline)
       co_return make_error(ErrorCode::kUnavailable, "check for secrets",
                            "what the tool said cannot be checked for secrets at this moment, and "
                            "is not shown");

@@ -7,7 +7,7 @@
 
 #include "pons/base/json.h"
 #include "pons/linux/run_task.h"
-#include "refusing_provider.h"
+#include "pons/sandbox/refusing_provider.h"
 
 namespace pons::brain {
 namespace {

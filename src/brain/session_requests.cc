@@ -7,6 +7,7 @@
 #include "pons/base/id.h"
 #include "pons/base/json_place.h"
 #include "pons/base/text.h"
+#include "pons/session/media.h"
 
 namespace pons::brain {
 
@@ -40,8 +41,8 @@ Result<void> expect_words(const JsonPlace& place) {
   return {};
 }
 
-// {"type": "base64", "media_type", "data"} or {"type": "url", "url"}
-Result<void> check_source(const JsonPlace& place) {
+// {"type": "base64" or "text", "media_type", "data"} or {"type": "url", "url"}
+Result<void> check_source(const JsonPlace& place, const std::string& kind) {
   if (!place.value.is_object() || !place.has("type")) return place.refuse("must have a \"type\"");
   const std::string type = TRY(place.at("type").text());
   const std::vector<const char*> keys =
@@ -52,6 +53,18 @@ Result<void> check_source(const JsonPlace& place) {
     if (!place.has(key)) return place.refuse(fmt::format("\"{}\" is missing", key));
     TRY_VOID(expect_words(place.at(key)));
   }
+  if (type == "url") {
+    const std::string url = TRY(place.at("url").text());
+    if (!url.starts_with("https://") && !url.starts_with("http://"))
+      return place.at("url").refuse("must be written as https://host/path");
+    return {};
+  }
+  const std::string media_type = TRY(place.at("media_type").text());
+  // Text is text in one of them, and bytes in the other.
+  if ((type == "text") != (media_type == "text/plain") || (type == "text" && kind == "image"))
+    return place.at("media_type").refuse(fmt::format("is not what \"{}\" is for", type));
+  if (const auto good = session::check_media(kind, media_type, TRY(place.at("data").text())); !good)
+    return place.refuse(good.error().message);
   return {};
 }
 
@@ -66,7 +79,7 @@ Result<void> check_block(const JsonPlace& place) {
   if (type == "image" || type == "document") {
     TRY_VOID(place.expect_object({"type", "source", "title", "context"}));
     if (!place.has("source")) return place.refuse("\"source\" is missing");
-    return check_source(place.at("source"));
+    return check_source(place.at("source"), type);
   }
   return place.at("type").refuse("must be text, image or document");
 }
@@ -154,27 +167,42 @@ Result<session::AgentSpec> agent_of(const JsonPlace& place, const Agents& agents
   session::AgentSpec agent = found->second;
   if (place.has("model")) agent.model = TRY(text_at(place, "model", kModelBytesMax));
   if (place.has("system")) agent.system = TRY(text_at(place, "system", kSystemBytesMax));
-  if (place.has("budget_tokens"))
-    agent.budget_tokens =
+  if (place.has("budget_tokens")) {
+    const auto wished =
         static_cast<std::int64_t>(TRY(place.at("budget_tokens").number(1, 1'000'000'000'000)));
+    // The operator's word is the last one.
+    agent.budget_tokens = agent.budget_tokens == 0 ? wished : std::min(wished, agent.budget_tokens);
+  }
   if (agent.model.empty())
     return place.refuse("the agent has no model: set agents.default.model in pons.yaml");
   return agent;
 }
 
+// Made of the caller's project, too: nobody else can stand in its way.
+std::string id_for_dedupe(std::string_view project, std::string_view dedupe) {
+  constexpr std::size_t kDigits = 26;
+  return std::string(kOwnIds) +
+         sha256_hex(fmt::format("new session\n{}\n{}", project, dedupe)).substr(0, kDigits);
+}
+
 }  // namespace
 
-Result<session::NewSession> parse_new_session(std::string_view body, const Agents& agents) {
+Result<session::NewSession> parse_new_session(std::string_view body, const std::string& project,
+                                              const Agents& agents) {
   const Json json = TRY(parse_json(body.empty() ? "{}" : body));
   const JsonPlace place{.value = json, .pointer = {}};
   TRY_VOID(place.expect_object(
       {"agent", "model", "system", "title", "id", "message", "dedupe", "budget_tokens"}));
-  session::NewSession wish{.project = {}, .agent = TRY(agent_of(place, agents))};
+  session::NewSession wish{.project = project, .agent = TRY(agent_of(place, agents))};
   wish.title = TRY(text_at(place, "title", kTitleBytesMax));
   wish.id = TRY(text_at(place, "id", 64));
   if (!wish.id.empty() && !is_id_text(wish.id))
     return place.at("id").refuse("may hold letters, digits, - and _ only");
   if (wish.id.starts_with(kOwnIds)) return place.at("id").refuse("must not begin with ses_");
+  // Sent again because the answer was lost, it makes no second one.
+  if (const std::string dedupe = TRY(text_at(place, "dedupe", kDedupeBytesMax));
+      wish.id.empty() && !dedupe.empty())
+    wish.id = id_for_dedupe(project, dedupe);
   if (place.has("message")) wish.message = TRY(message_of(place, "message"));
   if (wish.title.empty() && place.has("message")) wish.title = title_of(place.at("message").value);
   return wish;

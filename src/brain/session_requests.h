@@ -16,8 +16,10 @@ inline constexpr std::size_t kMessageBytesMax = 4 << 20;
 using Agents = std::map<std::string, session::AgentSpec>;
 
 // {"agent", "model", "system", "title", "id", "message": TEXT or a list of blocks, "dedupe",
-//  "budget_tokens"}; all may be missing.
-Result<session::NewSession> parse_new_session(std::string_view body, const Agents& agents);
+//  "budget_tokens"}; all may be missing. What has a dedupe key and no id has one that follows from
+// the key.
+Result<session::NewSession> parse_new_session(std::string_view body, const std::string& project,
+                                              const Agents& agents);
 
 // {"events": [{"type": "user.message", "text" or "content", "dedupe"},
 //             {"type": "user.answer", "call", "text"}, {"type": "user.interrupt"}]}

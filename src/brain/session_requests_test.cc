@@ -10,7 +10,7 @@ const Agents kAgents = {{"default", {.name = "default", .model = "m"}}, {"mute",
 TEST(SessionRequests, ANewSessionIsRead) {
   const auto wish = parse_new_session(
       R"({"agent":"default","model":"x","system":"s","title":"t","id":"mine-1","message":"hi","dedupe":"d","budget_tokens":5})",
-      kAgents);
+      "p", kAgents);
   ASSERT_TRUE(wish) << wish.error().describe();
   EXPECT_EQ(wish->id, "mine-1");
   EXPECT_EQ(wish->title, "t");
@@ -19,12 +19,13 @@ TEST(SessionRequests, ANewSessionIsRead) {
   EXPECT_EQ(wish->agent.budget_tokens, 5);
   EXPECT_EQ(wish->message->content, R"([{"type":"text","text":"hi"}])");
   EXPECT_EQ(wish->message->dedupe, "d");
-  EXPECT_TRUE(parse_new_session("", kAgents)) << "all may be missing";
+  EXPECT_TRUE(parse_new_session("", "p", kAgents)) << "all may be missing";
 }
 
 TEST(SessionRequests, NewSessionsThatCannotBeAreRefused) {
-  EXPECT_EQ(parse_new_session(R"({"agent":"none"})", kAgents).error().code, ErrorCode::kNotFound);
-  EXPECT_FALSE(parse_new_session(R"({"agent":"mute"})", kAgents)) << "it has no model";
+  EXPECT_EQ(parse_new_session(R"({"agent":"none"})", "p", kAgents).error().code,
+            ErrorCode::kNotFound);
+  EXPECT_FALSE(parse_new_session(R"({"agent":"mute"})", "p", kAgents)) << "it has no model";
   const std::string long_title = R"({"title":")" + std::string(257, 't') + "\"}";
   const std::string long_text = R"({"message":")" + std::string(kMessageBytesMax + 1, 'm') + "\"}";
   for (const std::string& body : std::vector<std::string>{"[]",
@@ -48,27 +49,68 @@ TEST(SessionRequests, NewSessionsThatCannotBeAreRefused) {
                                                           R"({"message":"a","message":"b"})",
                                                           long_title,
                                                           long_text})
-    EXPECT_FALSE(parse_new_session(body, kAgents)) << body.substr(0, 60);
+    EXPECT_FALSE(parse_new_session(body, "p", kAgents)) << body.substr(0, 60);
+}
+
+TEST(SessionRequests, WhoSendsTheSameAgainNamesTheSameSession) {
+  const auto id = [](const char* body, const char* project) {
+    return parse_new_session(body, project, kAgents).value().id;
+  };
+  const std::string made = id(R"({"message":"hi","dedupe":"a"})", "p");
+  EXPECT_TRUE(made.starts_with("ses_")) << made;
+  EXPECT_EQ(id(R"({"message":"hi","dedupe":"a"})", "p"), made);
+  EXPECT_EQ(id(R"({"dedupe":"a"})", "p"), made);
+  EXPECT_NE(id(R"({"message":"hi","dedupe":"b"})", "p"), made);
+  EXPECT_NE(id(R"({"message":"hi","dedupe":"a"})", "q"), made) << "another project's";
+  EXPECT_EQ(id(R"({"message":"hi","dedupe":"a","id":"mine"})", "p"), "mine");
+  EXPECT_EQ(id(R"({"message":"hi"})", "p"), "") << "each is another";
+}
+
+TEST(SessionRequests, ABudgetIsNoMoreThanTheOperators) {
+  const auto budget = [](const char* body, std::int64_t operators) {
+    return parse_new_session(body, "p", {{"default", {.model = "m", .budget_tokens = operators}}})
+        .value()
+        .agent.budget_tokens;
+  };
+  EXPECT_EQ(budget(R"({"budget_tokens":5000})", 100), 100);
+  EXPECT_EQ(budget(R"({"budget_tokens":50})", 100), 50);
+  EXPECT_EQ(budget(R"({"budget_tokens":5000})", 0), 5000) << "there was none";
+  EXPECT_EQ(budget("{}", 100), 100);
 }
 
 TEST(SessionRequests, BlocksAreReadAndWhatNoModelTakesIsRefused) {
   const auto with = [](const std::string& blocks) {
-    return parse_new_session(R"({"message":)" + blocks + "}", kAgents);
+    return parse_new_session(R"({"message":)" + blocks + "}", "p", kAgents);
   };
   EXPECT_TRUE(with(R"([{"type":"text","text":"a\u0000\u001b[31m"}])")) << "JSON holds anything";
   EXPECT_TRUE(with(
-      R"([{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}])"));
+      R"([{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}])"));
   EXPECT_TRUE(
       with(R"([{"type":"document","title":"d","source":{"type":"url","url":"https://a"}}])"));
-  for (const char* blocks :
-       {"[7]", "[{}]", R"([{"type":"text"}])", R"([{"type":"text","text":""}])",
-        R"([{"type":"text","text":" "}])", R"([{"type":"text","text":7}])",
-        R"([{"type":"text","text":"a","cache_control":{}}])", R"([{"type":"image"}])",
-        R"([{"type":"image","source":{}}])", R"([{"type":"image","source":{"type":"file"}}])",
-        R"([{"type":"image","source":{"type":"base64","data":"AA=="}}])",
-        R"([{"type":"image","source":{"type":"url","url":7}}])",
-        R"([{"type":"tool_result","tool_use_id":"t","content":"a"}])",
-        R"([{"type":"tool_use","id":"t","name":"n","input":{}}])", R"([{"type":7}])"})
+  for (
+      const char* blocks :
+      {"[7]",
+       "[{}]",
+       R"([{"type":"text"}])",
+       R"([{"type":"text","text":""}])",
+       R"([{"type":"text","text":" "}])",
+       R"([{"type":"text","text":7}])",
+       R"([{"type":"text","text":"a","cache_control":{}}])",
+       R"([{"type":"image"}])",
+       R"([{"type":"image","source":{}}])",
+       R"([{"type":"image","source":{"type":"file"}}])",
+       R"([{"type":"image","source":{"type":"base64","data":"AA=="}}])",
+       R"([{"type":"image","source":{"type":"url","url":7}}])",
+       R"([{"type":"image","source":{"type":"url","url":"file:///etc/passwd"}}])",
+       R"([{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}])",
+       R"([{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0"}}])",
+       R"([{"type":"image","source":{"type":"base64","media_type":"image/tiff","data":"iVBORw0KGgo="}}])",
+       R"([{"type":"image","source":{"type":"base64","media_type":7,"data":"iVBORw0KGgo="}}])",
+       R"([{"type":"image","source":{"type":"text","media_type":"text/plain","data":"a"}}])",
+       R"([{"type":"document","source":{"type":"base64","media_type":"text/plain","data":"YQ=="}}])",
+       R"([{"type":"tool_result","tool_use_id":"t","content":"a"}])",
+       R"([{"type":"tool_use","id":"t","name":"n","input":{}}])",
+       R"([{"type":7}])"})
     EXPECT_FALSE(with(blocks)) << blocks;
   std::string many = "[";
   for (int i = 0; i < 201; ++i)
@@ -106,7 +148,7 @@ TEST(SessionRequests, NobodyWritesWhatOnlyASessionDecides) {
 
 TEST(SessionRequests, ASessionWithoutATitleIsNamedByWhatIsWanted) {
   const auto title = [](const std::string& body) {
-    return parse_new_session(body, {{"default", {.model = "m"}}}).value().title;
+    return parse_new_session(body, "p", {{"default", {.model = "m"}}}).value().title;
   };
   EXPECT_EQ(title(R"({"message":"  Count the files.\nAll of them."})"), "Count the files. …");
   EXPECT_EQ(title(R"({"message":"Hello","title":"Mine"})"), "Mine");

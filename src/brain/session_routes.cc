@@ -86,10 +86,9 @@ Task<> answer(Work work, Minds& minds, http::Exchange& exchange, std::string wor
 }
 
 Task<Result<Json>> create_session(Minds& minds, http::Exchange& exchange, std::string) {
-  CO_TRY(auto project, project_of(exchange));
+  CO_TRY(const auto project, project_of(exchange));
   CO_TRY(const auto body, co_await read_body(exchange));
-  CO_TRY(auto wish, parse_new_session(body, minds.agents));
-  wish.project = std::move(project);
+  CO_TRY(auto wish, parse_new_session(body, project, minds.agents));
   CO_TRY_VOID(co_await find_memory(minds.memories, wish.project, wish.agent.memory));
   CO_TRY(const auto summary, co_await minds.sessions.create(std::move(wish)));
   co_return to_json(summary);
@@ -226,6 +225,9 @@ Task<> answer_stream(Minds& minds, http::Exchange& exchange, std::string id) {
       co_return;
     }
     if (!co_await send_news(exchange, *news)) co_return;
+    const bool is_over = !news->events.empty() &&
+                         std::holds_alternative<session::Archived>(news->events.back().event);
+    if (is_over) co_return;
   }
 }
 

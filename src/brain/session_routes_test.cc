@@ -15,51 +15,11 @@
 #include "pons/managed/memory_routes.h"
 #include "pons/managed/reference.h"
 #include "pons/session/store_log.h"
+#include "session_fixture.h"
 #include "token_door.h"
 
 namespace pons::brain {
 namespace {
-
-class EchoModel final : public session::Model {
- public:
-  Task<std::variant<session::Answer, session::NoAnswer>> ask(session::Question question,
-                                                             const session::Listener&) override {
-    if (question.request.find("wait for me") != std::string::npos)
-      co_return session::Answer{
-          .content =
-              R"([{"type":"tool_use","id":"t","name":"ask_human","input":{"question":"which?"}}])",
-          .stop_reason = "tool_use"};
-    co_return session::Answer{.content = R"([{"type":"text","text":"the password is hunter2"}])",
-                              .stop_reason = "end_turn",
-                              .usage = {.output = 3}};
-  }
-};
-
-class NoHands final : public session::Hands {
- public:
-  Task<Result<session::ProvisionReport>> provision(session::ProvisionOrder) override {
-    co_return none();
-  }
-  Task<Result<void>> copy(session::CopyOrder) override { co_return none(); }
-  Task<Result<session::ExecuteReport>> execute(session::ExecuteOrder) override { co_return none(); }
-  Task<Result<void>> stop(std::string, std::string) override { co_return none(); }
-  Task<Result<void>> destroy(std::string) override { co_return {}; }
-
- private:
-  static Error none() { return make_error(ErrorCode::kInvalid, "use hands", "there are none"); }
-};
-
-class PasswordBoundary final : public session::Boundary {
- public:
-  Task<Result<session::Redaction>> redact(Text text) override {
-    session::Redaction clean{.text = std::move(text.text)};
-    if (const auto at = clean.text.find("hunter2"); at != std::string::npos) {
-      clean.text.replace(at, 7, "xxxxxxx");
-      clean.redacted = {"password"};
-    }
-    co_return clean;
-  }
-};
 
 class SessionRoutesTest : public BrainTest {
  protected:
@@ -139,6 +99,22 @@ TEST_F(SessionRoutesTest, AMessageIsAnsweredAndSecretsStay) {
   EXPECT_EQ(list.at("more"), false);
   EXPECT_EQ(events.text.find("hunter2"), std::string::npos) << events.text;
   EXPECT_NE(events.text.find("xxxxxxx"), std::string::npos);
+}
+
+TEST_F(SessionRoutesTest, WhatIsSentAgainIsThereOnceAndWhatIsNewIsAdded) {
+  const auto make = [&](const char* body) { return ask("operator", "POST", "/sessions", body); };
+  const std::string id = json(make(R"({"message":"hi","dedupe":"a"})")).at("id");
+  wait_for(id, "idle");
+  EXPECT_EQ(json(make(R"({"message":"hi","dedupe":"a"})")).at("id"), id);
+  EXPECT_EQ(wait_for(id, "idle").at("usage").at("output_tokens"), 3) << "it was answered once";
+  json(make(R"({"id":"mine","message":"hi","dedupe":"a"})"));
+  const auto head = wait_for("mine", "idle").at("head").get<int>();
+  EXPECT_GT(json(make(R"({"id":"mine","message":"more","dedupe":"b"})")).at("head"), head);
+  wait_for("mine", "idle");
+  EXPECT_EQ(make(R"({"id":"mine","message":"more"})").status, 409);
+  EXPECT_EQ(make(R"({"id":"mine"})").status, 200);
+  EXPECT_EQ(ask("operator", "POST", "/sessions/mine/archive").status, 200);
+  EXPECT_EQ(make(R"({"id":"mine","message":"late","dedupe":"c"})").status, 409);
 }
 
 TEST_F(SessionRoutesTest, EventsArePaged) {

@@ -1,10 +1,12 @@
 #include "pons/brain/warden_hands.h"
 
+#include <algorithm>
 #include <csignal>
 
 #include <fmt/format.h>
 
 #include "pons/base/text.h"
+#include "pons/sandbox/template_name.h"
 
 namespace pons::brain {
 
@@ -62,8 +64,10 @@ ExecuteReport::End end_of(sandbox::Outcome outcome) {
 
 // Snapshots are named by their project, and open to nobody else.
 bool is_others(std::string_view template_name, std::string_view project) {
-  return template_name.starts_with("own.") &&
-         !template_name.starts_with(fmt::format("own.{}.", project));
+  const std::string own = fmt::format("own.{}.", project);
+  return std::ranges::any_of(sandbox::template_parts(template_name), [&](std::string_view part) {
+    return part.starts_with("own.") && !part.starts_with(own);
+  });
 }
 
 std::string describe(const sandbox::SandboxInfo& info) {
@@ -87,6 +91,7 @@ Task<Result<session::ProvisionReport>> WardenHands::provision(session::Provision
       .labels = {{"pons.session", order.session}, {"pons.project", order.project}},
       .limits = limits_};
   request.network = {.environment = order.environment, .policy = order.network};
+  if (order.memory_bytes > 0) request.limits.memory_bytes = order.memory_bytes;
   CO_TRY(const auto info, co_await make("", std::move(request)));
   co_return session::ProvisionReport{.contents = describe(info)};
 }
@@ -119,8 +124,16 @@ struct WardenHands::Collected {
   sandbox::JobOffsets at;
   std::optional<sandbox::JobInfo> end;
   TimePoint deadline;
-  TimePoint heard;  // when the last word of it came
+  TimePoint heard;         // when the last word of it came
+  bool was_begun = false;  // before this
+  bool was_sent = false;   // and may have been begun, whatever came back
 
+  bool is_begun() const { return was_begun || at.output + at.error > 0; }
+  // What was to be joined may have been forgotten in a sandbox that is there.
+  Error lost_by(Error error) const {
+    if (is_begun() && error.code == ErrorCode::kNotFound) error.code = ErrorCode::kUnavailable;
+    return error;
+  }
   void take(sandbox::Output& piece) {
     lost += piece.lost;
     auto& offset = piece.stream == sandbox::Output::Stream::kOutput ? at.output : at.error;
@@ -136,11 +149,16 @@ struct WardenHands::Collected {
 
 // The job begins, or is joined where this left it.
 Task<Result<void>> WardenHands::follow(const ExecuteOrder& order, Collected& collected) {
-  const bool is_known = collected.at.output + collected.at.error > 0;
   std::unique_ptr<sandbox::JobStream> stream;
-  if (is_known) {
+  if (collected.is_begun()) {
     CO_TRY(stream, co_await provider_.attach(order.sandbox, order.call, collected.at));
   } else {
+    // Where a sandbox was made again, the same id would run it a second time.
+    if (order.may_be_remade && std::exchange(collected.was_sent, true)) {
+      auto joined = co_await provider_.attach(order.sandbox, order.call, collected.at);
+      if (!joined && joined.error().code == ErrorCode::kNotFound) collected.was_begun = true;
+      if (!joined) co_return joined.error();
+    }
     const std::int64_t seconds =
         order.timeout_seconds == 0 ? kTimeoutSeconds : order.timeout_seconds;
     CO_TRY(stream,
@@ -165,6 +183,7 @@ Task<Result<void>> WardenHands::follow(const ExecuteOrder& order, Collected& col
 Task<Result<ExecuteReport>> WardenHands::execute(ExecuteOrder order) {
   const std::int64_t seconds = order.timeout_seconds == 0 ? kTimeoutSeconds : order.timeout_seconds;
   Collected collected;
+  collected.was_begun = order.was_begun;
   collected.deadline = loop_.now() + std::chrono::seconds(seconds) + kGrace;
   // Patience begins with the first failure, however long the command has run by then.
   std::optional<TimePoint> failing;
@@ -179,7 +198,7 @@ Task<Result<ExecuteReport>> WardenHands::execute(ExecuteOrder order) {
     }
     if (!failing) failing = now;
     if (!may_be_back(followed.error()) || now >= collected.deadline || now - *failing >= kPatience)
-      co_return followed.error();
+      co_return collected.lost_by(followed.error());
     co_await loop_.sleep_for(pause);
   }
   const sandbox::JobInfo& end = *collected.end;
@@ -204,7 +223,17 @@ Task<std::string> WardenHands::take_checkpoint(const ExecuteOrder& order) {
 }
 
 Task<Result<void>> WardenHands::stop(std::string sandbox, std::string call) {
-  co_return co_await provider_.signal(std::move(sandbox), std::move(call), SIGKILL);
+  auto stopped = co_await provider_.signal(sandbox, call, SIGKILL);
+  // One that nobody knows may be on its way there.
+  if (!stopped && stopped.error().code == ErrorCode::kNotFound) {
+    co_await loop_.sleep_for(kLongestPause);
+    stopped = co_await provider_.signal(std::move(sandbox), std::move(call), SIGKILL);
+  }
+  // It has ended, or was never begun, or its sandbox is gone.
+  if (!stopped &&
+      (stopped.error().code == ErrorCode::kNotFound || stopped.error().code == ErrorCode::kInvalid))
+    co_return {};
+  co_return stopped;
 }
 
 Task<Result<void>> WardenHands::destroy(std::string sandbox) {

@@ -8,7 +8,7 @@
 
 #include "pons/linux/run_task.h"
 #include "pons/linux/simulated_time.h"
-#include "refusing_provider.h"
+#include "pons/sandbox/refusing_provider.h"
 
 namespace pons::brain {
 namespace {
@@ -28,11 +28,13 @@ class Warden final : public RefusingProvider {
   std::string output = "hello";
   std::vector<std::pair<Duration, Duration>> outages;  // since the start: from, until
   JobInfo end{.outcome = Outcome::kExit, .code = 0, .duration = Milliseconds(1'000)};
+  bool has_forgotten = false;  // the sandbox was made again
   int executes = 0, attaches = 0, creates = 0;
   std::vector<JobOffsets> attached_at;
   std::optional<JobSpec> spec;
   std::optional<CreateRequest> created;
   std::vector<int> signals;
+  std::deque<Error> unsignalled;  // what comes of the next ones instead
   std::vector<std::string> destroyed;
 
   bool is_away() const {
@@ -65,11 +67,15 @@ class Warden final : public RefusingProvider {
     ++attaches;
     attached_at.push_back(from);
     if (is_away()) co_return away();
+    if (has_forgotten) co_return make_error(ErrorCode::kNotFound, "find job", "there is none");
     co_return std::unique_ptr<JobStream>(std::make_unique<Stream>(*this, from));
   }
   Task<Result<void>> signal(std::string, std::string, int number) override {
     signals.push_back(number);
-    co_return {};
+    if (unsignalled.empty()) co_return {};
+    const Error error = unsignalled.front();
+    unsignalled.pop_front();
+    co_return error;
   }
   Task<Result<void>> destroy(std::string id) override {
     destroyed.push_back(id);
@@ -184,6 +190,33 @@ TEST_F(WardenHandsTest, ASilentCommandIsJoinedByItsId) {
   EXPECT_EQ(warden_.spec->id, "c:1");
 }
 
+TEST_F(WardenHandsTest, InAMachineThatWasMadeAgainASilentCommandIsNotRunASecondTime) {
+  const session::ExecuteOrder order{
+      .sandbox = "s", .call = "c:1", .command = "ls", .may_be_remade = true};
+  warden_.output = "";
+  warden_.lasts = seconds(100);
+  warden_.outages = {{seconds(70), seconds(80)}};
+  ASSERT_TRUE(execute(order)) << "where it is still known, it is joined";
+  const int before = warden_.executes;
+  warden_.outages = {{seconds(170), seconds(180)}};
+  warden_.lasts = seconds(1'000);
+  warden_.has_forgotten = true;
+  const auto report = execute(order);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::kUnavailable) << "it may have run";
+  EXPECT_EQ(warden_.executes, before + 1);
+}
+
+TEST_F(WardenHandsTest, WhatWasBegunBeforeIsJoinedAndNeverBegun) {
+  ASSERT_TRUE(execute());
+  warden_.outages = {{seconds(0), seconds(20)}};
+  const auto report = execute({.sandbox = "s", .call = "c:1", .command = "ls", .was_begun = true});
+  ASSERT_TRUE(report) << report.error().describe();
+  EXPECT_EQ(report->output, "hello");
+  EXPECT_EQ(warden_.executes, 1);
+  EXPECT_EQ(warden_.attached_at.back().output, 0U) << "from its beginning";
+}
+
 TEST_F(WardenHandsTest, AWardenThatDoesNotComeBackIsGivenUp) {
   warden_.lasts = seconds(280);
   warden_.outages = {{seconds(100), seconds(10'000)}};
@@ -237,13 +270,15 @@ TEST_F(WardenHandsTest, SnapshotsOfOtherProjectsAreNotThere) {
         *loop_,
         hands_.provision({.sandbox = "sx-1", .sandbox_template = std::move(name), .project = "p"}));
   };
-  for (const char* name : {"own.q.work", "own.p", "own.", "own.pq.work"}) {
+  for (const char* name :
+       {"own.q.work", "own.p", "own.", "own.pq.work", "host+own.q.work", "own.p.work+own.q.work"}) {
     const auto refused = provision(name);
     ASSERT_FALSE(refused) << name;
     EXPECT_EQ(refused.error().code, ErrorCode::kNotFound) << name;
   }
   EXPECT_EQ(warden_.creates, 0);
   EXPECT_TRUE(provision("own.p.work"));
+  EXPECT_TRUE(provision("host+own.p.work"));
 }
 
 TEST_F(WardenHandsTest, StopAndDestroyReachTheWarden) {
@@ -251,6 +286,22 @@ TEST_F(WardenHandsTest, StopAndDestroyReachTheWarden) {
   ASSERT_TRUE(linux::run_to_end(*loop_, hands_.destroy("s")));
   EXPECT_EQ(warden_.signals, std::vector<int>{SIGKILL});
   EXPECT_EQ(warden_.destroyed, std::vector<std::string>{"s"});
+}
+
+// Whoever wants it stopped asks until it is well.
+TEST_F(WardenHandsTest, ACommandThatIsNotThereIsStopped) {
+  const auto error = [](ErrorCode code) { return make_error(code, "signal", "no"); };
+  const auto stop = [&] { return linux::run_to_end(*loop_, hands_.stop("s", "c:1")); };
+  warden_.unsignalled = {error(ErrorCode::kInvalid)};
+  EXPECT_TRUE(stop()) << "it has ended";
+  warden_.unsignalled = {error(ErrorCode::kNotFound), error(ErrorCode::kNotFound)};
+  EXPECT_TRUE(stop()) << "it was never begun, or its sandbox is gone";
+  warden_.signals.clear();
+  warden_.unsignalled = {error(ErrorCode::kNotFound)};
+  EXPECT_TRUE(stop());
+  EXPECT_EQ(warden_.signals.size(), 2U) << "it was on its way there";
+  warden_.unsignalled = {away()};
+  EXPECT_FALSE(stop()) << "nobody knows";
 }
 
 }  // namespace

@@ -37,6 +37,30 @@ std::string new_call_id(std::int64_t time_ms) {
   return id + random_text(kRandomDigits);
 }
 
+constexpr std::string_view kCallPrefix = "mc_";
+constexpr std::size_t kQuestionBytesMin = 16;
+constexpr std::size_t kQuestionBytesMax = 64;
+
+Result<void> check_question(std::string_view question) {
+  const bool is_plain = std::ranges::all_of(
+      question, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z'); });
+  if (is_plain && question.size() >= kQuestionBytesMin && question.size() <= kQuestionBytesMax)
+    return {};
+  return make_error(ErrorCode::kInvalid, "name question",
+                    "a question's id has 16 to 64 small letters and digits");
+}
+
+// What the ids of a question's calls begin with: so the ledger finds them again.
+std::string call_prefix_of(std::string_view question) {
+  return fmt::format("{}{}-", kCallPrefix, question);
+}
+
+// A client may send a question twice without knowing.
+std::string call_id_of(std::string_view question) {
+  constexpr std::size_t kRandomDigits = 8;
+  return call_prefix_of(question) + random_text(kRandomDigits);
+}
+
 Amounts real_amounts(const Settled& settled) {
   Amounts amounts = amounts_of(settled.usage, settled.cost_nano);
   amounts[What::kRequests] = settled.requests;
@@ -57,6 +81,17 @@ struct Book::State {
   bool sent = false;
 };
 
+void EndedQuestions::add(std::string question, TimePoint now) {
+  constexpr Duration kKept = std::chrono::hours(1);
+  constexpr std::size_t kMost = 100'000;
+  while (!oldest_first_.empty() &&
+         (now - oldest_first_.front().first > kKept || oldest_first_.size() >= kMost)) {
+    all_.erase(oldest_first_.front().second);
+    oldest_first_.pop_front();
+  }
+  if (all_.insert(question).second) oldest_first_.emplace_back(now, std::move(question));
+}
+
 // ---- a call
 
 Call::~Call() {
@@ -76,17 +111,24 @@ std::int64_t Call::settle(const models::Usage& usage, Outcome outcome) {
   return book == nullptr ? 0 : book->settle(number_, usage, outcome);
 }
 
+void Call::withdraw() {
+  if (Book* const book = std::exchange(book_, nullptr)) book->withdraw(number_);
+}
+
 Result<Call> Book::begin_call(CallWish wish, Refused* refused) {
   const Key* key = TRY(keys_->find(wish.node_id));
   if (wish.model.empty() || !is_record_text(wish.model) || !is_record_text(wish.provider))
     return make_error(ErrorCode::kInvalid, "begin call",
                       "names of models and providers have at most 128 bytes and no control "
                       "characters");
+  if (!wish.question.empty()) TRY_VOID(check_question(wish.question));
+  if (ended_.contains(wish.question))
+    return make_error(ErrorCode::kDenied, "begin call", "nobody waits for an answer any more");
   if (wish.asked.empty() || !keys_->may_call(*key, wish.asked))
     TRY_VOID(keys_->may_call(*key, wish.model));
   const Price* const price = wish.price != nullptr ? wish.price : TRY(prices_.find(wish.model));
   const std::int64_t time = now();
-  Reserved call{.id = new_call_id(time),
+  Reserved call{.id = wish.question.empty() ? new_call_id(time) : call_id_of(wish.question),
                 .project_id = key->project_id,
                 .path = keys_->path_of(*key),
                 .model = std::move(wish.model),
@@ -96,6 +138,7 @@ Result<Call> Book::begin_call(CallWish wish, Refused* refused) {
   models::Usage prompt = call.estimate;
   prompt.output = 0;
   prompt.reasoning.reset();
+  prompt.searches = 0;
   call.input_nano = cost(*price, prompt, wish.price_percent);
 
   State state{.id = call.id,
@@ -149,6 +192,11 @@ void Book::tell(const Settled& settled) const {
             .outcome = settled.outcome});
 }
 
+void Book::raise_alarm() {
+  for (const Warning& warning : counters_.take_warnings())
+    if (alarm_) alarm_(warning);
+}
+
 void Book::finish(std::uint64_t number, Settled settled) {
   tell(settled);
   const auto found = calls_.find(number);
@@ -157,6 +205,7 @@ void Book::finish(std::uint64_t number, Settled settled) {
   log_->settle(std::move(settled));
   found->second->held.settle(real, time);
   calls_.erase(found);
+  raise_alarm();
 }
 
 std::int64_t Book::settle(std::uint64_t number, const models::Usage& usage, Outcome outcome) {
@@ -180,6 +229,12 @@ void Book::drop(std::uint64_t number) {
                            Outcome::kCancelled, now()));
     return;
   }
+  withdraw(number);
+}
+
+void Book::withdraw(std::uint64_t number) {
+  const auto found = calls_.find(number);
+  if (found == calls_.end()) return;  // its time was over
   log_->release(found->second->id);
   calls_.erase(found);
 }
@@ -195,6 +250,18 @@ void Book::sweep() {
     log_->settle(std::move(settled));
     calls_.erase(found);
   }
+  raise_alarm();
+}
+
+Task<Result<QuestionUse>> Book::end_question(std::string question) {
+  CO_TRY_VOID(check_question(question));
+  ended_.add(question, clock_.now());
+  const std::string prefix = call_prefix_of(question);
+  for (const auto& [number, state] : calls_)
+    if (state->id.starts_with(prefix))
+      co_return make_error(ErrorCode::kConflict, "end question", "a call of it is under way");
+  CO_TRY_VOID(co_await flush());
+  co_return co_await ledger_->use_of(prefix);
 }
 
 Task<Result<bool>> Book::charge_sandbox(std::string node_id, std::string sandbox_id,
@@ -234,6 +301,7 @@ Task<Result<bool>> Book::charge_sandbox(std::string node_id, std::string sandbox
   log_->settle(settled);
   // Over the limit: it has happened nevertheless.
   (void)counters_.charge(node_id, real_amounts(settled), latest_ms_);
+  raise_alarm();
   co_return true;
 }
 

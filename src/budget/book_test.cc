@@ -219,7 +219,7 @@ TEST_F(BookTest, SandboxSecondsAreChargedOnceForEachSandbox) {
   EXPECT_TRUE(charge("sbx_b", 60).value()) << "beyond the limit, and it has happened";
   open();
   EXPECT_FALSE(charge("sbx_b", 60).value()) << "after a restart";
-  EXPECT_TRUE(begin(key)) << "models are another limit";
+  EXPECT_EQ(begin(key).error().code, ErrorCode::kLimit) << "who has used it up begins nothing more";
   EXPECT_EQ(charge("sbx_c", 0).error().code, ErrorCode::kInvalid);
   EXPECT_EQ(charge("sbx_c", -5).error().code, ErrorCode::kInvalid);
   EXPECT_EQ(charge("", 5).error().code, ErrorCode::kInvalid);
@@ -230,6 +230,9 @@ TEST_F(BookTest, SandboxSecondsAreChargedOnceForEachSandbox) {
   EXPECT_EQ(rows->front().cost_nano, 360);
   open();
   EXPECT_EQ(book_->used(key, Window::kDay)[What::kSandboxSeconds], 120);
+  EXPECT_FALSE(begin(key));
+  clock_.now_ms += kDayMs;
+  EXPECT_TRUE(begin(key)) << "the next day";
 }
 
 TEST_F(BookTest, ACallThatTheLedgerHasIsNotLostWhateverTheJournalForgot) {
@@ -261,15 +264,36 @@ TEST_F(BookTest, ACallThatTheLedgerHasIsNotLostWhateverTheJournalForgot) {
 }
 
 TEST_F(BookTest, SoftLimitsWarnOnceAlsoOverARestart) {
+  std::vector<Warning> warnings;
+  const auto hear = [&] {
+    book_->set_alarm([&](const Warning& warning) { warnings.push_back(warning); });
+  };
+  hear();
   const std::string key = add_key({per_day(100)});
   begin(key)->settle({.output = 80}, Outcome::kDone);
-  const auto warnings = book_->take_warnings();
   ASSERT_THAT(warnings, SizeIs(1));
   EXPECT_EQ(warnings[0].node, key);
   EXPECT_EQ(warnings[0].used, 80);
   open();
+  hear();
   begin(key, 0)->settle({.output = 5}, Outcome::kDone);
-  EXPECT_THAT(book_->take_warnings(), IsEmpty());
+  EXPECT_THAT(warnings, SizeIs(1));
+}
+
+TEST_F(BookTest, ASoftLimitWarnsWhateverIsCharged) {
+  std::vector<std::string> warned;
+  book_->set_alarm([&](const Warning& warning) { warned.push_back(warning.node); });
+  const std::string sandboxes =
+      add_key({{.what = What::kSandboxSeconds, .amount = 100, .window = Window::kDay}});
+  EXPECT_TRUE(run(book_->charge_sandbox(sandboxes, "sbx_a", 90)));
+  EXPECT_THAT(warned, testing::ElementsAre(sandboxes));
+  const std::string lost = add_key({per_day(100)});
+  {
+    auto call = begin(lost);
+    call->sent();
+    call->progress({.input = 10, .output = 80});
+  }
+  EXPECT_THAT(warned, testing::ElementsAre(sandboxes, lost)) << "a call that was dropped";
 }
 
 TEST_F(BookTest, UsageIsAskedForByKeyModelAndDayInPages) {

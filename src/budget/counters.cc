@@ -115,11 +115,15 @@ void Counters::remove(std::string_view id) {
 Result<void> Counters::check(Node& node, const Amounts& more, Refused* refused) {
   for (const WatchedLimit& watched : node.limits) {
     const Limit& limit = watched.limit;
-    const std::int64_t wanted = more[limit.what];
+    Amounts least = more;
+    // Time of sandboxes is counted when they have ended: who has used it up begins nothing more.
+    if (limit.what == What::kSandboxSeconds)
+      least[limit.what] = std::max<std::int64_t>(least[limit.what], 1);
+    const std::int64_t wanted = least[limit.what];
     if (wanted <= 0) continue;
     Amounts sum = node.sum_of(limit).used;
     sum += node.reserved;
-    sum += more;
+    sum += least;
     if (sum[limit.what] <= limit.amount) continue;
     Refused why{.node = node.id,
                 .limit = limit,
@@ -131,7 +135,7 @@ Result<void> Counters::check(Node& node, const Amounts& more, Refused* refused) 
         fmt::format("the limit of {} per {} of {} is reached: {} used, {} reserved, {} asked for",
                     shown(limit.what, limit.amount), name_of(limit.window), node.id,
                     shown(limit.what, why.used), shown(limit.what, why.reserved),
-                    shown(limit.what, wanted)));
+                    shown(limit.what, more[limit.what])));
     if (refused != nullptr) *refused = std::move(why);
     return error;
   }

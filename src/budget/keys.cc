@@ -41,6 +41,26 @@ bool is_secret_digits(std::string_view text) {
          });
 }
 
+std::string agent_id(std::string_view root_id, std::string_view name) {
+  constexpr std::size_t kDigits = 26;
+  return fmt::format("{}_a{}", KeyTag::kPrefix,
+                     sha256_hex(fmt::format("{}\n{}", root_id, name)).substr(0, kDigits));
+}
+
+// As a key's name may be.
+std::string shown_name(std::string name) {
+  constexpr std::size_t kBytesMax = 128;
+  std::ranges::replace_if(
+      name, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7F; }, ' ');
+  if (name.size() > kBytesMax) name.resize(kBytesMax);
+  while (!name.empty() && !is_valid_utf8(name)) name.pop_back();
+  return name.empty() ? "agent" : name;
+}
+
+bool is_of_agent(const Key& key) {
+  return key.kind == KeyKind::kAgent && key.hash.empty();
+}
+
 Error denied(const char* message) {
   return make_error(ErrorCode::kDenied, "find key", message);
 }
@@ -122,6 +142,7 @@ void Keys::add(Key key) {
   counters_.put(key.id, key.parent_id, key.limits, key.soft_percent);
   if (!key.hash.empty()) id_of_hash_[key.hash] = key.id;
   if (key.parent_id.empty()) root_of_project_[key.project_id] = key.id;
+  if (is_of_agent(key) && look_up(key.id) == nullptr) ++agents_of_root_[key.parent_id];
   std::string id = key.id;
   keys_.insert_or_assign(std::move(id), std::move(key));
 }
@@ -130,6 +151,7 @@ void Keys::remove(const std::string& id) {
   const auto found = keys_.find(id);
   if (found == keys_.end()) return;
   id_of_hash_.erase(found->second.hash);
+  if (is_of_agent(found->second)) --agents_of_root_[found->second.parent_id];
   keys_.erase(found);
   counters_.remove(id);
 }
@@ -265,6 +287,39 @@ Task<Result<Key>> Keys::ensure_root(std::string project_id) {
   co_return stored;
 }
 
+Task<Result<Key>> Keys::ensure_agent(std::string project_id, std::string name) {
+  CO_TRY(Key root, co_await ensure_root(std::move(project_id)));
+  // The same each time, so that one that was revoked stays so.
+  const std::string id = agent_id(root.id, name);
+  if (const auto known = keys_.find(id); known != keys_.end()) co_return known->second;
+  const auto find_stored = [&] {
+    return store_.read({.sql = fmt::format("SELECT {} FROM model_keys WHERE id = $1", kKeyColumns),
+                        .values = {id}});
+  };
+  // Others need keys, too. Whose key was revoked stays out all the same.
+  if (agents_of_root_[root.id] >= kAgentsMax || keys_.size() >= kGoodKeysMax / 2) {
+    CO_TRY(const auto former, co_await find_stored());
+    if (former.empty()) co_return std::move(root);
+    co_return denied("the key of this agent was revoked");
+  }
+  Key agent{.id = id,
+            .project_id = root.project_id,
+            .parent_id = root.id,
+            .kind = KeyKind::kAgent,
+            .name = shown_name(std::move(name)),
+            .created_ms = moment_ms(clock_)};
+  CO_TRY_VOID(check_new(agent));
+  CO_TRY_VOID(co_await store_.write({insertion(agent)}));
+  CO_TRY(const auto rows, co_await find_stored());
+  if (rows.empty()) co_return not_good(id);
+  CO_TRY(Key stored, key_of(rows.front()));
+  if (stored.revoked_ms) co_return denied("the key of this agent was revoked");
+  // Someone else may have asked for it meanwhile, and changed it since.
+  if (const auto known = keys_.find(id); known != keys_.end()) co_return known->second;
+  add(stored);
+  co_return stored;
+}
+
 Task<Result<NewKey>> Keys::create(KeyWish wish) {
   if (wish.parent_id.empty()) {
     CO_TRY(const Key root, co_await ensure_root(wish.project_id));
@@ -345,10 +400,12 @@ Task<Result<std::vector<Key>>> Keys::list(KeyList which) {
   CO_TRY(const auto rows,
          co_await store_.read(
              {.sql = fmt::format("SELECT {} FROM model_keys WHERE project_id = $1 AND id > $2 "
-                                 "AND ($3 = '' OR parent_id = $3) ORDER BY id LIMIT $4",
+                                 "AND ($3 = '' OR parent_id = $3) "
+                                 "AND ($5 = 0 OR revoked IS NULL) ORDER BY id LIMIT $4",
                                  kKeyColumns),
               .values = {which.project_id, which.after, which.parent_id,
-                         std::clamp<std::int64_t>(which.rows_max, 1, kPageRows)}}));
+                         std::clamp<std::int64_t>(which.rows_max, 1, kPageRows),
+                         std::int64_t{which.which == KeyList::Which::kGood ? 1 : 0}}}));
   std::vector<Key> keys;
   for (const store::Row& row : rows) {
     CO_TRY(Key key, key_of(row));

@@ -205,6 +205,15 @@ TEST_F(KeysTest, AModelMustBeAllowedAllTheWayUp) {
   EXPECT_FALSE(keys().may_call(user, "gpt-5-pro"));
 }
 
+TEST_F(KeysTest, AListMayLeaveOutWhatWasRevoked) {
+  const Key gone = make({.name = "gone"}).key;
+  make({.name = "good"});
+  ASSERT_TRUE(run(keys().revoke(gone.id)));
+  const auto good = run(keys().list({.project_id = "default", .which = KeyList::Which::kGood}));
+  EXPECT_THAT(*good, SizeIs(2)) << "the project's own, and the other";
+  for (const Key& key : *good) EXPECT_NE(key.id, gone.id);
+}
+
 TEST_F(KeysTest, AListComesInPages) {
   for (int i = 0; i < 5; ++i) make({.name = "user"});
   const auto first = run(keys().list({.project_id = "default", .rows_max = 4}));
@@ -226,6 +235,46 @@ TEST(KeyPatterns, AStarStandsForAnything) {
   EXPECT_FALSE(matches_pattern("abc", "ab"));
   EXPECT_FALSE(matches_pattern("", "a"));
   EXPECT_FALSE(matches_pattern("A", "a"));
+}
+
+// ---- agents
+
+TEST_F(KeysTest, AnAgentHasOneKeyBelowTheRootAndNobodyCanCallWithIt) {
+  const Key root = *run(keys().ensure_root("default"));
+  const Key agent = *run(keys().ensure_agent("default", "Pr\u00fcfer"));
+  EXPECT_EQ(agent.kind, KeyKind::kAgent);
+  EXPECT_EQ(agent.name, "Pr\u00fcfer");
+  EXPECT_EQ(agent.parent_id, root.id);
+  EXPECT_TRUE(agent.hash.empty());
+  EXPECT_EQ(run(keys().ensure_agent("default", "Pr\u00fcfer"))->id, agent.id);
+  EXPECT_NE(run(keys().ensure_agent("default", "other"))->id, agent.id);
+  EXPECT_NE(run(keys().ensure_agent("elsewhere", "Pr\u00fcfer"))->id, agent.id);
+  open();
+  EXPECT_EQ(run(keys().ensure_agent("default", "Pr\u00fcfer"))->id, agent.id) << "after a restart";
+  EXPECT_EQ(number("SELECT count(*) FROM model_keys WHERE kind = 'agent'"), 3);
+}
+
+TEST_F(KeysTest, AnAgentWhoseKeyWasRevokedStaysOut) {
+  const Key agent = *run(keys().ensure_agent("default", "a"));
+  ASSERT_TRUE(run(keys().revoke(agent.id)));
+  EXPECT_EQ(run(keys().ensure_agent("default", "a")).error().code, ErrorCode::kDenied);
+  open();
+  EXPECT_EQ(run(keys().ensure_agent("default", "a")).error().code, ErrorCode::kDenied);
+}
+
+TEST_F(KeysTest, AnyNameOfAnAgentWillDoAndTooManyAreTheProjectItself) {
+  EXPECT_EQ(run(keys().ensure_agent("default", std::string(300, 'x')))->name.size(), 128U);
+  EXPECT_EQ(run(keys().ensure_agent("default", "a\nb"))->name, "a b");
+  const std::string root = run(keys().ensure_root("default"))->id;
+  for (std::size_t i = 2; i < kAgentsMax; ++i)
+    ASSERT_NE(run(keys().ensure_agent("default", std::to_string(i)))->id, root);
+  EXPECT_EQ(run(keys().ensure_agent("default", "one more"))->id, root);
+  EXPECT_NE(run(keys().ensure_agent("default", "5"))->id, root) << "who has one keeps it";
+  EXPECT_NE(run(keys().ensure_agent("elsewhere", "one more"))->id, root);
+
+  ASSERT_TRUE(run(keys().revoke(run(keys().ensure_agent("default", "5"))->id)));
+  ASSERT_NE(run(keys().ensure_agent("default", "one more"))->id, root) << "there is room again";
+  EXPECT_EQ(run(keys().ensure_agent("default", "5")).error().code, ErrorCode::kDenied);
 }
 
 }  // namespace

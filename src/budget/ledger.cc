@@ -32,6 +32,13 @@ constexpr std::string_view kAmountSums =
     "CAST(SUM(input + cache_read + cache_write + cache_write_hour + output) AS BIGINT), "
     "CAST(SUM(requests) AS BIGINT), CAST(SUM(sandbox_seconds) AS BIGINT)";
 
+constexpr std::string_view kUseSums =
+    "CAST(COALESCE(SUM(input), 0) AS BIGINT), CAST(COALESCE(SUM(cache_read), 0) AS BIGINT), "
+    "CAST(COALESCE(SUM(cache_write), 0) AS BIGINT), "
+    "CAST(COALESCE(SUM(cache_write_hour), 0) AS BIGINT), "
+    "CAST(COALESCE(SUM(output), 0) AS BIGINT), CAST(COALESCE(SUM(cost_nano), 0) AS BIGINT), "
+    "COUNT(*)";
+
 // The columns of kSums.
 std::vector<store::Value> sums_of(const models::Usage& usage, std::int64_t sandbox_seconds,
                                   std::int64_t requests, std::int64_t cost_nano) {
@@ -113,6 +120,7 @@ Result<Amounts> amounts_from(const store::Row& row, std::size_t column) {
 
 Result<UsageRow> usage_row_of(const store::Row& row) {
   return UsageRow{.node_id = TRY(store::text_of(row, 0)),
+                  .agent = TRY(store::text_of(row, 12)),
                   .model = TRY(store::text_of(row, 1)),
                   .day = TRY(store::integer_of(row, 2)),
                   .usage = {.input = TRY(store::integer_of(row, 3)),
@@ -125,6 +133,13 @@ Result<UsageRow> usage_row_of(const store::Row& row) {
                   .requests = TRY(store::integer_of(row, 10)),
                   .cost_nano = TRY(store::integer_of(row, 11))};
 }
+
+// The rows of usage that a query is about: $4 is its node, $6 the name of an agent.
+constexpr std::string_view kOfNodes = "($4 = '' OR node_id = $4) AND $6 = ''";
+constexpr std::string_view kOfAgents =
+    "k.kind = 'agent' AND ($6 = '' OR k.name = $6) AND ($4 = '' OR node_id IN ("
+    "WITH RECURSIVE below (id) AS (SELECT id FROM model_keys WHERE id = $4 UNION "
+    "SELECT c.id FROM model_keys c JOIN below b ON c.parent_id = b.id) SELECT id FROM below))";
 
 }  // namespace
 
@@ -179,6 +194,29 @@ Task<Result<bool>> Ledger::has_call(std::string id) {
   CO_TRY(const auto rows, co_await store_.read({.sql = "SELECT 1 FROM model_calls WHERE id = $1",
                                                 .values = {std::move(id)}}));
   co_return !rows.empty();
+}
+
+// In whatever order a database has letters, what goes on with small ones and digits stands between
+// these two.
+Task<Result<QuestionUse>> Ledger::use_of(std::string prefix) {
+  constexpr std::size_t kBehind = 32;
+  const auto length = static_cast<std::int64_t>(prefix.size());
+  const std::string last = prefix + std::string(kBehind, 'z');
+  CO_TRY(const auto rows,
+         co_await store_.read(
+             {.sql = fmt::format("SELECT {} FROM model_calls WHERE id >= $1 AND id <= $2 "
+                                 "AND substr(id, 1, CAST($3 AS INTEGER)) = $1",
+                                 kUseSums),
+              .values = {std::move(prefix), last, length}}));
+  const store::Row& row = rows.front();
+  QuestionUse use;
+  std::size_t column = 0;
+  for (std::int64_t* number :
+       {&use.usage.input, &use.usage.cache_read, &use.usage.cache_write,
+        &use.usage.cache_write_hour, &use.usage.output, &use.cost_nano, &use.calls}) {
+    CO_TRY(*number, store::integer_of(row, column++));
+  }
+  co_return use;
 }
 
 Task<Result<std::int64_t>> Ledger::last_file() {
@@ -236,16 +274,19 @@ Task<Result<void>> Ledger::restore_from_calls(Counters& counters, Window window,
 }
 
 Task<Result<std::vector<UsageRow>>> Ledger::usage(UsageQuery query) {
-  CO_TRY(const auto rows,
-         co_await store_.read(
-             {.sql = fmt::format("SELECT node_id, model, day, {} FROM model_usage "
-                                 "WHERE project_id = $1 AND day >= $2 AND day <= $3 "
-                                 "AND ($4 = '' OR node_id = $4) AND ($5 = '' OR model = $5) "
-                                 "ORDER BY day, node_id, model LIMIT $6 OFFSET $7",
-                                 kSums),
-              .values = {query.project_id, query.first_day, query.last_day, query.node_id,
-                         query.model, std::clamp<std::int64_t>(query.rows_max, 1, kPageRows),
-                         std::max<std::int64_t>(query.skip, 0)}}));
+  CO_TRY(
+      const auto rows,
+      co_await store_.read(
+          {.sql = fmt::format("SELECT node_id, model, day, {}, "
+                              "CASE WHEN k.kind = 'agent' THEN k.name ELSE '' END "
+                              "FROM model_usage LEFT JOIN model_keys k ON k.id = node_id "
+                              "WHERE model_usage.project_id = $1 AND day >= $2 AND day <= $3 "
+                              "AND ($5 = '' OR model = $5) AND {} "
+                              "ORDER BY day, node_id, model LIMIT $7 OFFSET $8",
+                              kSums, query.of == UsageQuery::Of::kAgents ? kOfAgents : kOfNodes),
+           .values = {query.project_id, query.first_day, query.last_day, query.node_id, query.model,
+                      query.agent, std::clamp<std::int64_t>(query.rows_max, 1, kPageRows),
+                      std::max<std::int64_t>(query.skip, 0)}}));
   std::vector<UsageRow> usage;
   for (const store::Row& row : rows) {
     CO_TRY(UsageRow one, usage_row_of(row));

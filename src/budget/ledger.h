@@ -7,6 +7,7 @@
 #include "call_log.h"
 #include "pons/base/result.h"
 #include "pons/base/task.h"
+#include "pons/budget/book.h"
 #include "pons/budget/counters.h"
 #include "pons/budget/usage.h"
 #include "pons/store/store.h"
@@ -25,6 +26,8 @@ class Ledger {
   Task<Result<void>> store_file(std::int64_t number, std::span<const Entry> entries,
                                 std::int64_t now_ms);
   Task<Result<bool>> has_call(std::string id);
+  // Of all calls whose ids begin with that.
+  Task<Result<QuestionUse>> use_of(std::string prefix);
   // The highest number of a file that it knows; 0: none.
   Task<Result<std::int64_t>> last_file();
 

@@ -25,6 +25,7 @@ constexpr std::size_t kModelsMax = 10'000;
 constexpr std::size_t kTextMax = 256;
 constexpr std::int64_t kNano = 1'000'000'000;
 constexpr std::size_t kNanoDigits = 9;
+constexpr std::int64_t kSearch = 10 * kNano;  // a thousand of them, at both of the large providers
 constexpr std::uint64_t kDollarsMax = 100'000;  // per million tokens
 
 Error wrong(std::string_view where, std::string_view what) {
@@ -83,9 +84,10 @@ Result<TokenPrices> read_tokens(const Json& entry, std::string_view where) {
   return tokens;
 }
 
-constexpr std::array<std::string_view, 11> kNames = {
-    "input",      "output",   "cache_read", "cache_write", "cache_write_hour", "long", "context",
-    "output_max", "provider", "source",     "date"};
+constexpr std::array<std::string_view, 12> kNames = {
+    "input", "output",  "cache_read", "cache_write", "cache_write_hour",
+    "long",  "context", "output_max", "provider",    "source",
+    "date",  "search"};
 constexpr std::array<std::string_view, 6> kLongNames = {
     "above", "input", "output", "cache_read", "cache_write", "cache_write_hour"};
 
@@ -101,9 +103,10 @@ Result<void> expect_object(const Json& value, std::string_view where,
 
 Result<Price> price_of(const Json& entry, std::string_view where) {
   TRY_VOID(expect_object(entry, where, kNames));
-  Price price{.tokens = TRY(read_tokens(entry, where))};
+  Price price{.tokens = TRY(read_tokens(entry, where)), .search = kSearch};
   for (const auto& [name, value] : entry.items()) {
     const std::string place = fmt::format("{}.{}", where, name);
+    if (name == "search") price.search = TRY(read_dollars(value, place));
     if (name == "context") price.context_tokens = TRY(read_count(value, place));
     if (name == "output_max") price.output_tokens_max = TRY(read_count(value, place));
     if (name == "provider") price.provider = TRY(read_text(value, place));

@@ -39,6 +39,7 @@ models::Usage within_bounds(models::Usage usage) {
   for (std::int64_t* count : {&usage.input, &usage.cache_read, &usage.cache_write,
                               &usage.cache_write_hour, &usage.output})
     *count = std::clamp<std::int64_t>(*count, 0, kTokensMax);
+  usage.searches = std::clamp<std::int64_t>(usage.searches, 0, kSearchesMax);
   if (usage.reasoning) usage.reasoning = std::clamp<std::int64_t>(*usage.reasoning, 0, kTokensMax);
   return usage;
 }
@@ -53,7 +54,9 @@ std::int64_t cost(const Price& price, const models::Usage& reported, std::int64_
                      Wide{usage.cache_write} * tokens.cache_write +
                      Wide{usage.cache_write_hour} * tokens.cache_write_hour;
   constexpr Wide kHundredMillion = 100'000'000;
-  const Wide nano = (total * percent + kHundredMillion - 1) / kHundredMillion;
+  constexpr Wide kThousand = 1'000;
+  const Wide nano = (total * percent + kHundredMillion - 1) / kHundredMillion +
+                    (Wide{usage.searches} * price.search + kThousand - 1) / kThousand;
   return static_cast<std::int64_t>(std::min<Wide>(nano, std::numeric_limits<std::int64_t>::max()));
 }
 

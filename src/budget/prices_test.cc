@@ -87,6 +87,14 @@ TEST(Prices, EachKindOfTokenCostsItsOwnAndTheSumIsRoundedUp) {
   EXPECT_EQ(cost(small, {.input = 1'000'000, .output = 1}), 2);
 }
 
+TEST(Prices, SearchesOfTheProviderCostExtraAndAreNotFreeByOmission) {
+  const Price price = price_of(R"({"input": "3", "output": "15"})");
+  EXPECT_EQ(cost(price, {.output = 1, .searches = 2}), 15'000 + 20'000'000);
+  EXPECT_EQ(cost(price, {.output = 1, .searches = 2}, 600), 6 * 15'000 + 20'000'000);
+  const Price own = price_of(R"({"input": "3", "output": "15", "search": "0.0015"})");
+  EXPECT_EQ(cost(own, {.searches = 3}), 4'500);
+}
+
 TEST(Prices, ALongPromptIsPaidAtItsOwnRateFromTheFirstToken) {
   const Price price = price_of(R"({"input": "1", "output": "1",
       "long": {"above": 100, "input": "2", "output": "4"}})");
@@ -102,6 +110,22 @@ TEST(Prices, ADearerServiceCostsItsPercentOfEveryTokenRoundedUp) {
             (2'000 * 6'000 + 2 * 30'000) * 11 / 10);
   EXPECT_EQ(
       cost(*Prices::parse_price(R"({"input": "0.001", "output": "0.001"})"), {.input = 1}, 110), 2);
+}
+
+TEST(Prices, PromptsBeyondTheStepOfTheLargeWindowsHaveTheirOwnPrice) {
+  const auto prices = Prices::load();
+  ASSERT_TRUE(prices);
+  for (const auto& [name, price] : prices->all()) {
+    if (price.provider != "openai" || price.context_tokens != 1'050'000) continue;
+    ASSERT_TRUE(price.long_prompt) << name;
+    EXPECT_EQ(price.long_prompt->above, 272'000) << name;
+    EXPECT_EQ(price.long_prompt->tokens.input, 2 * price.tokens.input) << name;
+    EXPECT_EQ(2 * price.long_prompt->tokens.output, 3 * price.tokens.output) << name;
+    EXPECT_EQ(price.long_prompt->tokens.cache_read, 2 * price.tokens.cache_read) << name;
+  }
+  const Price* const gpt = prices->find("gpt-5.4").value();
+  EXPECT_EQ(cost(*gpt, {.input = 272'000}), 680'000'000);
+  EXPECT_EQ(cost(*gpt, {.input = 300'000, .output = 1'000}), 1'522'500'000);
 }
 
 TEST(Prices, WhatAProviderReportsCannotOverflowOrPayBack) {

@@ -30,13 +30,13 @@ int stat_one(const char* path) {
   return error == 0 ? 0 : complain(error, "stat", path);
 }
 
-int make_directory(const char* path, uint32_t mode, const Owner& owner) {
+int make_one_directory(const char* path, uint32_t mode, const Owner& owner) {
   if (const int error = make_parents(path, owner)) {
     return complain(error, "create parents of", path);
   }
-  if (mkdir(path, mode) != 0) return complain(errno, "create directory", path);
-  if (const int error = give_directory(path, owner)) return complain(error, "give away", path);
-  if (chmod(path, mode) != 0) return complain(errno, "set the mode of", path);
+  if (const int error = make_directory(path, mode, owner)) {
+    return complain(error, "create directory", path);
+  }
   return stat_one(path);
 }
 
@@ -79,6 +79,25 @@ uint32_t read_attributes(int directory, const char* name, char out[kAttributesBy
   return static_cast<uint32_t>(whole);
 }
 
+// Looks at what a link leads to, without opening it.
+void follow_link(int directory, const char* name, FileRecord* record, char path[PATH_MAX]) {
+  const int end = openat(directory, name, O_PATH | O_CLOEXEC);
+  if (end < 0) return;
+  struct stat status;
+  if (fstat(end, &status) == 0) {
+    record->has_end = 1;
+    record->end_kind = kind_of(status.st_mode);
+    record->end_mode = status.st_mode & 07777;
+    record->end_size = static_cast<uint64_t>(status.st_size);
+    char self[64];
+    TextWriter writer(self, sizeof self);
+    writer.add("/proc/self/fd/").add_number(static_cast<uint64_t>(end));
+    const ssize_t size = readlink(writer.finish(), path, PATH_MAX);
+    if (size > 0) record->end_path_size = static_cast<uint32_t>(size);
+  }
+  close(end);
+}
+
 }  // namespace
 
 int find_owner(const char* name, Owner* owner) {
@@ -87,11 +106,6 @@ int find_owner(const char* name, Owner* owner) {
   if (const int error = find_user(text_of(name), "/etc/passwd", "/etc/group", &user)) return error;
   *owner = {true, user.uid, user.gid};
   return 0;
-}
-
-int give_directory(const char* path, const Owner& owner) {
-  if (!owner.given) return 0;
-  return lchown(path, owner.uid, owner.gid) == 0 ? 0 : errno;
 }
 
 int give_file(int file, const Owner& owner) {
@@ -122,11 +136,12 @@ int write_all(int file, const void* bytes, size_t size) {
 int write_record(int directory, const char* name, Text shown) {
   struct stat status;
   if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return errno;
-  constexpr size_t kRecordBytesMax = sizeof(FileRecord) + 2 * PATH_MAX + kAttributesBytesMax;
+  constexpr size_t kRecordBytesMax = sizeof(FileRecord) + 3 * PATH_MAX + kAttributesBytesMax;
   if (sizeof records - records_size < kRecordBytesMax) {
     if (const int error = flush_records()) return error;
   }
-  char target[PATH_MAX];
+  static char target[PATH_MAX];
+  static char end_path[PATH_MAX];
   static char attributes[kAttributesBytesMax];
   FileRecord record = {};
   record.magic = kFileRecordMagic;
@@ -142,13 +157,15 @@ int write_record(int directory, const char* name, Text shown) {
   if (record.kind == FileKind::kLink) {
     const ssize_t size = readlinkat(directory, name, target, sizeof target);
     if (size > 0) record.link_size = static_cast<uint32_t>(size);
+    follow_link(directory, name, &record, end_path);
   }
   if (record.kind == FileKind::kFile || record.kind == FileKind::kDirectory) {
     record.attributes_size = read_attributes(directory, name, attributes);
   }
   TextWriter writer(records + records_size, sizeof records - records_size);
   writer.add({reinterpret_cast<const char*>(&record), sizeof record}).add(shown);
-  writer.add({target, record.link_size}).add({attributes, record.attributes_size});
+  writer.add({target, record.link_size}).add({end_path, record.end_path_size});
+  writer.add({attributes, record.attributes_size});
   if (!writer.fits()) return ENAMETOOLONG;
   records_size += writer.size();
   return 0;
@@ -158,25 +175,6 @@ int flush_records() {
   const size_t size = records_size;
   records_size = 0;
   return write_all(1, records, size);
-}
-
-int make_parents(const char* path, const Owner& owner) {
-  static char copy[PATH_MAX];
-  TextWriter writer(copy, sizeof copy);
-  if (writer.add(path).finish() == nullptr) return ENAMETOOLONG;
-  size_t end = strlen(copy);
-  while (end > 1 && copy[end - 1] == '/') copy[--end] = '\0';
-  for (size_t i = 1; i < end; ++i) {
-    if (copy[i] != '/' || copy[i - 1] == '/') continue;
-    copy[i] = '\0';
-    if (mkdir(copy, 0755) == 0) {
-      if (const int error = give_directory(copy, owner)) return error;
-    } else if (errno != EEXIST && errno != EROFS && errno != EACCES) {
-      return errno;
-    }
-    copy[i] = '/';
-  }
-  return 0;
 }
 
 int run_builtin(uint32_t argc, char** argv) {
@@ -209,7 +207,7 @@ int run_builtin(uint32_t argc, char** argv) {
       const Attributes attributes{argc < 5 ? 0 : (argc - 5) / 2, argv + 5};
       return write_file(argv[1], mode, argv[3], owner, attributes);
     }
-    if (makes) return make_directory(argv[1], mode, owner);
+    if (makes) return make_one_directory(argv[1], mode, owner);
     if (argc == 3 && equal(name, text_of("chmod"))) return change_mode(argv[1], mode);
   }
   return complain(EINVAL, "run", argv[0]);

@@ -27,8 +27,8 @@ struct Owner {
   uint32_t gid = 0;
 };
 int find_owner(const char* name, Owner* owner);
-int give_directory(const char* path, const Owner& owner);
 int give_file(int file, const Owner& owner);
+int make_directory(const char* path, uint32_t mode, const Owner& owner);
 int make_parents(const char* path, const Owner& owner);
 
 struct Attributes {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "privileges.h"
+#include "session_kill.h"
 
 namespace pons::cell {
 namespace {
@@ -127,6 +128,8 @@ void Cell::handle(const epoll_event& event) {
       return jobs_.on_readable(index, 1);
     case Source::kShell:
       return shell_.on_ready();
+    case Source::kOrphan:
+      return jobs_.on_orphan(static_cast<int>(index));
   }
 }
 
@@ -176,7 +179,9 @@ void Cell::obey(uint32_t connection, const Request& request, const char* message
       start(&answer, request);
       break;
     case Op::kRead:
-      jobs_.note_consumed(job, request.read.output_offset, request.read.error_offset);
+      // Who asks for no bytes waits for the end only.
+      if (request.read.bytes_max > 0)
+        jobs_.note_reader(job, request.read.output_offset, request.read.error_offset);
       wait_for_news(&answer, job, request.read);
       break;
     case Op::kWrite:
@@ -225,6 +230,7 @@ void Cell::claim(Answer* answer, const Request& request, const char* message, si
     return;
   }
   claimed_ = true;
+  if (request.output_bytes_max != 0) jobs_.limit_output(request.output_bytes_max);
   shell_.on_claim(now_ms());
   claim_size_ = payload;
   memcpy(claim_message_, message + kHeaderBytes, payload);
@@ -387,7 +393,10 @@ void Cell::write_input(Answer* answer, Job* job, const Request& request) {
 void Cell::signal(Answer* answer, const Job& job, const Signal& signal) {
   const pid_t pid = static_cast<pid_t>(job.state.pid);
   // The number of a process that was reaped may be another's.
-  if (!job.reaped && kill(signal.whole_group == 1 ? -pid : pid, signal.number) == 0) return;
+  if (!job.reaped) {
+    if (signal.reach == Reach::kJob) return kill_job_processes(pid);
+    if (kill(signal.reach == Reach::kGroup ? -pid : pid, signal.number) == 0) return;
+  }
   answer->status = Status::kFailed;
   answer->step = Step::kSignal;
   answer->os_error = job.reaped ? ESRCH : errno;

@@ -29,9 +29,9 @@ class Cell {
   void resize(Answer* answer, const Job& job, const Resize& resize);
   void reap();
 
+  // What is used by every cell comes first, side by side, and what has room for much comes last: an
+  // idle cell has few pages.
   Poller poller_;
-  Jobs jobs_;
-  Connections connections_;
   WaitingShell shell_;
   int listener_;
   int signals_;
@@ -46,12 +46,14 @@ class Cell {
   const char* claim_directory_;
   StringList claim_environment_;
   size_t claim_size_;
-  char claim_message_[kMessageBytesMax];
 
+  Connections connections_;
+  char claim_message_[kMessageBytesMax];
+  char message_[kMessageBytesMax];
   Environment environment_;
   char* argv_[kArgumentsMax + 4];
   char directory_[4096];
-  char message_[kMessageBytesMax];
+  Jobs jobs_;
 };
 
 }  // namespace pons::cell

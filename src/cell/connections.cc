@@ -46,12 +46,13 @@ void Connections::accept_from(int listener) {
   const int socket = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (socket < 0) return;
   for (uint32_t i = 0; i < kConnectionsMax; ++i) {
+    if (open_[i]) continue;
     Connection* connection = &connections_[i];
-    if (connection->socket > 0) continue;
     // Room for two of the largest messages; the kernel's default serves as well.
     const int bytes = 2 * kMessageBytesMax;
     setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     if (!poller_->add(socket, EPOLLIN, Source::kConnection, i)) break;
+    open_[i] = true;
     connection->socket = socket;
     connection->blocked_since_ms = 0;
     connection->answer_count = 0;
@@ -77,6 +78,7 @@ void Connections::close_at(uint32_t index) {
   if (connection->socket <= 0) return;
   poller_->remove(connection->socket);
   close(connection->socket);
+  open_[index] = false;
   connection->socket = 0;
   connection->answer_count = 0;
 }
@@ -111,8 +113,8 @@ void Connections::on_writable(uint32_t index) {
 
 void Connections::flush(uint64_t now) {
   for (uint32_t index = 0; index < kConnectionsMax; ++index) {
+    if (!open_[index]) continue;
     Connection* connection = &connections_[index];
-    if (connection->socket <= 0) continue;
     if (connection->blocked_since_ms != 0) {
       if (now - connection->blocked_since_ms > kBlockedMsMax) close_at(index);
       continue;
@@ -138,8 +140,9 @@ void Connections::flush(uint64_t now) {
 
 uint64_t Connections::next_timer() const {
   uint64_t next = UINT64_MAX;
-  for (const Connection& connection : connections_) {
-    if (connection.socket <= 0) continue;
+  for (uint32_t index = 0; index < kConnectionsMax; ++index) {
+    if (!open_[index]) continue;
+    const Connection& connection = connections_[index];
     if (connection.blocked_since_ms != 0) {
       next = smaller(next, connection.blocked_since_ms + kBlockedMsMax + 1);
       continue;
@@ -212,6 +215,8 @@ Connections::Sent Connections::send_read(Connection* connection, const Answer& a
       error.read(reply.error_offset, bytes + output_size, smaller(error_left, room - output_size));
   reply.output_size = static_cast<uint32_t>(output_size);
   reply.error_size = static_cast<uint32_t>(error_size);
+  // Until now it has waited, and it may have done so for long.
+  if (answer.read.bytes_max > 0) job->read_at_ms = now_ms();
   const bool ended = job->state.ended != Ended::kRunning;
   reply.output_closed = (ended || job->streams[0].file <= 0) && output_size == output_left;
   reply.error_closed = (ended || job->streams[1].file <= 0) && error_size == error_left;

@@ -68,6 +68,8 @@ class Connections {
   Poller* poller_;
   Jobs* jobs_;
   WaitingShell* shell_;
+  // Apart from the connections: a look at which there are touches no page of those that are not.
+  bool open_[kConnectionsMax];
   Connection connections_[kConnectionsMax];
 };
 

@@ -25,8 +25,8 @@ class Environment {
   int find_index(Text name) const;
 
   uint32_t count_;
-  char* strings_[2 * kEnvironmentMax + 8];
   char defaults_[kHomeBytes + 2 * kNameBytes + 256];
+  char* strings_[2 * kEnvironmentMax + 8];  // last: few are used
 };
 
 }  // namespace pons::cell

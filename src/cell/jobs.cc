@@ -15,7 +15,9 @@ namespace {
 constexpr uint64_t kTermGraceMs = 2000;
 constexpr uint64_t kTerminalGraceMs = 50;
 constexpr uint64_t kBufferBytesMin = 4096;
+constexpr uint64_t kHeldTerminal = UINT64_MAX;  // drained_at_ms of one that waits for its reader
 constexpr char kEndOfInputKey = 4;
+constexpr uint32_t kOrphansMax = 1024;
 
 uint64_t microseconds(const timeval& time) {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
@@ -23,6 +25,18 @@ uint64_t microseconds(const timeval& time) {
 
 uint64_t after(uint64_t now, uint64_t delay) {
   return delay > UINT64_MAX - now ? UINT64_MAX : now + delay;
+}
+
+bool has_writers(const Job& job) {
+  return job.streams[0].file > 0 || job.streams[1].file > 0;
+}
+
+// When a job whose output waits for a reader stops waiting.
+uint64_t held_until(const Job& job) {
+  if ((job.state.flags & kLossless) != 0) return UINT64_MAX;
+  for (const OutputStream& stream : job.streams)
+    if (stream.file > 0 && !stream.watched) return job.read_at_ms + kReaderMsMax;
+  return UINT64_MAX;
 }
 
 char buffer[64 * 1024];
@@ -46,7 +60,12 @@ Job* Jobs::evict() {
   for (uint32_t i = 0; i < high_; ++i) {
     Job* job = at(i);
     if (job == nullptr || !job->reaped) continue;
-    if (oldest == nullptr || job->state.ended_ms < oldest->state.ended_ms) oldest = job;
+    const bool is_open = has_writers(*job);
+    if (oldest != nullptr && is_open != has_writers(*oldest)) {
+      if (!is_open) oldest = job;
+    } else if (oldest == nullptr || job->state.ended_ms < oldest->state.ended_ms) {
+      oldest = job;
+    }
   }
   if (oldest != nullptr) release(oldest);
   return oldest;
@@ -69,6 +88,7 @@ Job* Jobs::allocate(const char name[kJobNameBytes], const Start& start) {
   job->discards = false;
   job->verdict = Ended::kRunning;
   job->term_at_ms = job->kill_at_ms = job->drained_at_ms = 0;
+  job->read_at_ms = now_ms();  // whoever starts it is about to read
   job->output_bytes_max = start.output_bytes_max;
   uint64_t capacity = start.buffer_bytes == 0 ? kBufferBytesDefault : start.buffer_bytes;
   if (capacity < kBufferBytesMin) capacity = kBufferBytesMin;
@@ -77,6 +97,7 @@ Job* Jobs::allocate(const char name[kJobNameBytes], const Start& start) {
     stream.watched = false;
     stream.drain_left = 0;
     stream.consumed = 0;
+    drop_output(&stream);
     stream.ring.reset(capacity);
   }
   job->input = 0;
@@ -102,11 +123,84 @@ void Jobs::run(Job* job, pid_t pid, Streams* streams, const Start& start) {
 
 void Jobs::release(Job* job) {
   const uint32_t index = index_of(job);
-  for (int i = 0; i < 2; ++i) close_stream(job, i);
+  for (int i = 0; i < 2; ++i) {
+    // A server that was left in the background must not die of writing a line.
+    if ((job->state.flags & kTerminal) == 0) {
+      unwatch(job, i);
+      orphan(&job->streams[i]);
+    }
+    close_stream(job, i);
+  }
   close_input(job);
-  for (OutputStream& stream : job->streams) stream.ring.reset(0);
+  for (OutputStream& stream : job->streams) {
+    drop_output(&stream);
+    stream.ring.reset(0);
+  }
   used_[index] = false;
   pids_[index] = 0;
+}
+
+void Jobs::orphan(OutputStream* stream) {
+  if (stream->file <= 0 || orphans_ == kOrphansMax) return;
+  if (!poller_->add(stream->file, EPOLLIN, Source::kOrphan, static_cast<uint32_t>(stream->file)))
+    return;
+  ++orphans_;
+  stream->file = 0;
+}
+
+void Jobs::on_orphan(int file) {
+  const ssize_t size = read(file, buffer, sizeof buffer);
+  if (size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR))) return;
+  poller_->remove(file);
+  close(file);
+  --orphans_;
+}
+
+void Jobs::drop_output(OutputStream* stream) {
+  if (stream->ring.memory_bytes() == 0) return;
+  output_bytes_ -= stream->ring.memory_bytes();
+  stream->ring.drop();
+}
+
+// The one that ended first, of those whose output nobody reads at this moment.
+Job* Jobs::find_droppable(uint64_t now) {
+  Job* oldest = nullptr;
+  for (uint32_t i = 0; i < high_; ++i) {
+    Job* job = at(i);
+    if (job == nullptr || job->state.ended == Ended::kRunning) continue;
+    uint64_t bytes = 0;
+    bool was_read = true;
+    for (const OutputStream& stream : job->streams) {
+      bytes += stream.ring.memory_bytes();
+      was_read = was_read && stream.consumed >= stream.ring.end();
+    }
+    if (bytes == 0 || (!was_read && now < job->read_at_ms + kReaderMsMax)) continue;
+    if (oldest == nullptr || job->state.ended_ms < oldest->state.ended_ms) oldest = job;
+  }
+  return oldest;
+}
+
+// Output lies in the sandbox's own memory: without a bound for all of it together, jobs that have
+// long ended would leave no room for the next one.
+void Jobs::make_room(OutputStream* stream, uint64_t size) {
+  Ring* ring = &stream->ring;
+  const uint64_t before = ring->memory_bytes();
+  const uint64_t room = ring->capacity() - before;
+  const uint64_t more = size < room ? size : room;
+  while (output_bytes_ + more > output_bytes_max_) {
+    Job* old = find_droppable(now_ms());
+    if (old == nullptr) break;
+    for (OutputStream& dropped : old->streams) drop_output(&dropped);
+  }
+  if (output_bytes_ + more > output_bytes_max_) ring->stop_growing();
+}
+
+void Jobs::keep(OutputStream* stream, const char* bytes, uint64_t size) {
+  Ring* ring = &stream->ring;
+  make_room(stream, size);
+  const uint64_t rest = output_bytes_ - ring->memory_bytes();
+  ring->append(bytes, size);
+  output_bytes_ = rest + ring->memory_bytes();
 }
 
 void Jobs::watch(Job* job, int stream) {
@@ -114,12 +208,26 @@ void Jobs::watch(Job* job, int stream) {
   if (out->watched || out->file <= 0) return;
   const Source source = stream == 0 ? Source::kOutput : Source::kError;
   out->watched = poller_->add(out->file, EPOLLIN, source, index_of(job));
+  if (stream == 0 && job->drained_at_ms == kHeldTerminal)
+    job->drained_at_ms = now_ms() + kTerminalGraceMs;
 }
 
 void Jobs::unwatch(Job* job, int stream) {
   OutputStream* out = &job->streams[stream];
   if (out->watched) poller_->remove(out->file);
   out->watched = false;
+}
+
+// Nothing is read from it until there is room. A hang-up is reported even to those who ask for
+// nothing, so it has to go altogether.
+void Jobs::hold(Job* job, int stream) {
+  unwatch(job, stream);
+  if (stream == 0 && job->drained_at_ms != 0) job->drained_at_ms = kHeldTerminal;
+}
+
+bool Jobs::waits_for_reader(const Job& job) const {
+  if ((job.state.flags & kLossless) != 0) return true;
+  return !job.discards && now_ms() < job.read_at_ms + kReaderMsMax;
 }
 
 void Jobs::close_stream(Job* job, int stream) {
@@ -136,15 +244,13 @@ void Jobs::on_readable(uint32_t index, int stream) {
   if (job == nullptr || job->streams[stream].file <= 0) return;
   OutputStream* out = &job->streams[stream];
   size_t room = sizeof buffer;
-  if ((job->state.flags & kLossless) != 0) {
-    const uint64_t unread = out->ring.end() - out->consumed;
-    const uint64_t left = unread < out->ring.capacity() ? out->ring.capacity() - unread : 0;
-    if (left == 0) {
-      // A hang-up is reported even to those who ask for nothing, so it has to go altogether.
-      unwatch(job, stream);
-      return;
-    }
-    if (left < room) room = left;
+  // Ahead of reading: what is found to have no room then would go over what nobody has read.
+  make_room(out, sizeof buffer);
+  const uint64_t unread = out->ring.end() - out->consumed;
+  const uint64_t left = unread < out->ring.capacity() ? out->ring.capacity() - unread : 0;
+  if (left < room && waits_for_reader(*job)) {
+    if (left == 0) return hold(job, stream);
+    room = left;
   }
   const ssize_t size = read(out->file, buffer, room);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -165,13 +271,13 @@ void Jobs::take_output(Job* job, int stream, const char* bytes, size_t size) {
     const uint64_t before = job->streams[0].ring.end() + job->streams[1].ring.end();
     const uint64_t left = job->output_bytes_max - before;
     if (size > left) {
-      job->streams[stream].ring.append(bytes, left);
+      keep(&job->streams[stream], bytes, left);
       job->discards = true;
       if (!job->reaped) kill(job, Ended::kLimit);
       return;
     }
   }
-  job->streams[stream].ring.append(bytes, size);
+  keep(&job->streams[stream], bytes, size);
 }
 
 void Jobs::kill(Job* job, Ended verdict) {
@@ -207,7 +313,8 @@ void Jobs::on_reaped(pid_t pid, int status, const rusage& usage) {
   }
   // The kernel brings a terminal's last bytes over to this side a moment later.
   if ((job->state.flags & kTerminal) != 0 && job->streams[0].file > 0) {
-    job->drained_at_ms = job->state.ended_ms + kTerminalGraceMs;
+    job->drained_at_ms =
+        job->streams[0].watched ? job->state.ended_ms + kTerminalGraceMs : kHeldTerminal;
   }
   finish_if_drained(job);
 }
@@ -227,13 +334,18 @@ void Jobs::run_timers(uint64_t now) {
     Job* job = at(i);
     if (job == nullptr) continue;
     if (job->term_at_ms != 0 && job->term_at_ms <= now) {
+      const bool at_once = (job->state.flags & kKillAtTimeout) != 0;
       job->term_at_ms = 0;
       job->verdict = Ended::kTimeout;
-      job->kill_at_ms = now + kTermGraceMs;
-      ::kill(-static_cast<pid_t>(job->state.pid), SIGTERM);
+      job->kill_at_ms = at_once ? now : now + kTermGraceMs;
+      if (!at_once) ask_job_to_end(static_cast<pid_t>(job->state.pid));
     }
     if (job->kill_at_ms != 0 && job->kill_at_ms <= now) kill(job, Ended::kTimeout);
     if (job->drained_at_ms != 0 && job->drained_at_ms <= now) finish_if_drained(job);
+    if (held_until(*job) <= now) {
+      for (int stream = 0; stream < 2; ++stream) watch(job, stream);
+      if (held_until(*job) <= now) job->read_at_ms = now;  // not possible now: later
+    }
   }
 }
 
@@ -242,7 +354,7 @@ uint64_t Jobs::next_timer() const {
   for (uint32_t i = 0; i < high_; ++i) {
     if (!used_[i]) continue;
     const Job& job = jobs_[i];
-    const uint64_t times[] = {job.term_at_ms, job.kill_at_ms, job.drained_at_ms};
+    const uint64_t times[] = {job.term_at_ms, job.kill_at_ms, job.drained_at_ms, held_until(job)};
     for (const uint64_t time : times) {
       if (time != 0 && time < next) next = time;
     }
@@ -301,8 +413,9 @@ void Jobs::close_input(Job* job) {
   job->input = 0;
 }
 
-void Jobs::note_consumed(Job* job, uint64_t output, uint64_t error) {
+void Jobs::note_reader(Job* job, uint64_t output, uint64_t error) {
   const uint64_t offsets[2] = {output, error};
+  job->read_at_ms = now_ms();
   for (int i = 0; i < 2; ++i) {
     OutputStream* stream = &job->streams[i];
     const uint64_t offset = offsets[i] < stream->ring.end() ? offsets[i] : stream->ring.end();

@@ -15,7 +15,7 @@ struct OutputStream {
   int file;
   bool watched;
   uint64_t drain_left;  // bytes of the first process that were in the pipe when it ended
-  uint64_t consumed;    // how far readers say they are
+  uint64_t consumed;    // how far the foremost reader says it is
   Ring ring;
 };
 
@@ -28,6 +28,7 @@ struct Job {
   uint64_t term_at_ms;  // 0: never
   uint64_t kill_at_ms;
   uint64_t drained_at_ms;  // a terminal counts as drained then
+  uint64_t read_at_ms;     // somebody asked for output last
   uint64_t output_bytes_max;
   OutputStream streams[2];
   int input;
@@ -41,20 +42,28 @@ struct Job {
 // once it is used, and the lowest free one is always taken.
 class Jobs {
  public:
-  void set_up(Poller* poller) { poller_ = poller; }
+  void set_up(Poller* poller) {
+    poller_ = poller;
+    output_bytes_max_ = kOutputBytesDefault;
+  }
+  // What the output of all jobs may take together.
+  void limit_output(uint64_t bytes) { output_bytes_max_ = bytes; }
 
   Job* find(const char name[kJobNameBytes]);
   Job* at(uint32_t index, uint32_t generation);
   Job* at(uint32_t index) { return used_[index] ? &jobs_[index] : nullptr; }
   uint32_t index_of(const Job* job) const { return static_cast<uint32_t>(job - jobs_); }
 
-  // A slot for a new job, at the cost of the one that ended first; nullptr when all run.
+  // A slot for a new job, at the cost of one that ended: of those that nobody writes to any more,
+  // or else of all, the one that ended first. nullptr when all run.
   Job* allocate(const char name[kJobNameBytes], const Start& start);
   void run(Job* job, pid_t pid, Streams* streams, const Start& start);
   void release(Job* job);
 
   void on_readable(uint32_t index, int stream);
   void on_writable(uint32_t index);
+  // What a process still writes that outlived the memory of its job.
+  void on_orphan(int file);
   void on_reaped(pid_t pid, int status, const rusage& usage);
   void run_timers(uint64_t now);
   uint64_t next_timer() const;  // UINT64_MAX: none
@@ -62,19 +71,31 @@ class Jobs {
   // Takes bytes for standard input; false when they are held until there is room.
   bool write_input(Job* job, uint64_t offset, const char* bytes, size_t size);
   void close_input(Job* job);
-  void note_consumed(Job* job, uint64_t output, uint64_t error);
+  // A reader has everything before these offsets and wants more.
+  void note_reader(Job* job, uint64_t output, uint64_t error);
   JobState state_of(const Job& job) const;
 
  private:
   Job* evict();
+  void orphan(OutputStream* stream);
+  Job* find_droppable(uint64_t now);
+  // For so many bytes more: of jobs that have ended, or by an end to its growing.
+  void make_room(OutputStream* stream, uint64_t size);
+  void keep(OutputStream* stream, const char* bytes, uint64_t size);
+  void drop_output(OutputStream* stream);
   void watch(Job* job, int stream);
   void unwatch(Job* job, int stream);
+  void hold(Job* job, int stream);
+  bool waits_for_reader(const Job& job) const;
   void close_stream(Job* job, int stream);
   void take_output(Job* job, int stream, const char* bytes, size_t size);
   void finish_if_drained(Job* job);
   void kill(Job* job, Ended verdict);
 
   Poller* poller_;
+  uint64_t output_bytes_max_;
+  uint64_t output_bytes_;  // that all rings take
+  uint32_t orphans_;
   uint32_t high_;  // one past the highest slot ever used
   uint32_t generation_;
   bool used_[kJobsMax];

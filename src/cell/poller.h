@@ -6,7 +6,16 @@
 namespace pons::cell {
 
 // Who is told about a descriptor; the index says which connection or job.
-enum class Source : uint32_t { kListener, kSignals, kConnection, kInput, kOutput, kError, kShell };
+enum class Source : uint32_t {
+  kListener,
+  kSignals,
+  kConnection,
+  kInput,
+  kOutput,
+  kError,
+  kShell,
+  kOrphan,  // the index is the descriptor itself
+};
 
 uint64_t now_ms();
 

@@ -1,5 +1,6 @@
 #include "request.h"
 
+#include <signal.h>
 #include <string.h>
 
 namespace pons::cell {
@@ -58,14 +59,17 @@ class Reader {
 
 bool take_claim(Reader* reader, Request* request) {
   Claim claim;
-  return reader->take(&claim) && reader->take_string(&request->hostname, kHostnameBytesMax) &&
+  if (!reader->take(&claim)) return false;
+  request->output_bytes_max = uint64_t{claim.output_kib_max} * 1024;
+  return reader->take_string(&request->hostname, kHostnameBytesMax) &&
          reader->take_string(&request->user, kUserNameBytes - 1) &&
          reader->take_string(&request->directory, kMessageBytesMax) &&
          reader->take_environment(&request->environment, claim.environment_count);
 }
 
 bool is_sound(const Start& start) {
-  constexpr uint32_t kKnown = kShellLine | kTerminal | kInputOpen | kLossless | kBuiltin;
+  constexpr uint32_t kKnown =
+      kShellLine | kTerminal | kInputOpen | kLossless | kBuiltin | kKillAtTimeout;
   if ((start.flags & ~kKnown) != 0) return false;
   const bool builtin = (start.flags & kBuiltin) != 0;
   if (builtin && (start.flags & (kShellLine | kTerminal)) != 0) return false;
@@ -109,7 +113,8 @@ bool take_payload(Reader* reader, Request* request) {
       return take_write(reader, request);
     case Op::kSignal:
       return reader->take(&request->signal) && request->signal.number >= 1 &&
-             request->signal.number <= 64 && request->signal.whole_group <= 1;
+             request->signal.number <= 64 && request->signal.reach <= Reach::kJob &&
+             (request->signal.reach != Reach::kJob || request->signal.number == SIGKILL);
     case Op::kResize:
       return reader->take(&request->resize);
     case Op::kPing:

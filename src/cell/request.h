@@ -23,7 +23,8 @@ struct Request {
   char job[kJobNameBytes] = {};
 
   const char* hostname = nullptr;  // kClaim
-  const char* user = nullptr;      // kClaim, kStart
+  uint64_t output_bytes_max = 0;
+  const char* user = nullptr;  // kClaim, kStart
   const char* directory = nullptr;
   StringList arguments = {};
   StringList environment = {};

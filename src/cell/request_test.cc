@@ -69,10 +69,16 @@ TEST(Request, FieldsOutOfBoundsAreRefused) {
   EXPECT_FALSE(
       start({.flags = 0, .argument_count = 1, .buffer_bytes = kBufferBytesMax + 1}, "\0\0ls\0"s));
   EXPECT_FALSE(start({.flags = 0, .argument_count = 1}, std::string(64, 'u') + "\0\0ls\0"s));
+  EXPECT_FALSE(parses(
+      message(Op::kSignal, "job", bytes_of(Signal{.number = 65, .reach = Reach::kProcess}))));
+  EXPECT_FALSE(parses(
+      message(Op::kSignal, "job", bytes_of(Signal{.number = -9, .reach = Reach::kProcess}))));
+  EXPECT_TRUE(
+      parses(message(Op::kSignal, "job", bytes_of(Signal{.number = 9, .reach = Reach::kJob}))));
   EXPECT_FALSE(
-      parses(message(Op::kSignal, "job", bytes_of(Signal{.number = 65, .whole_group = 0}))));
+      parses(message(Op::kSignal, "job", bytes_of(Signal{.number = 15, .reach = Reach::kJob}))));
   EXPECT_FALSE(
-      parses(message(Op::kSignal, "job", bytes_of(Signal{.number = -9, .whole_group = 0}))));
+      parses(message(Op::kSignal, "job", bytes_of(Signal{.number = 9, .reach = Reach{3}}))));
   EXPECT_FALSE(parses(message(Op::kWrite, "job", bytes_of(Write{.offset = ~0ULL}) + "x")));
   EXPECT_FALSE(parses(message(Op::kRead, "", bytes_of(Read{}))));
   EXPECT_FALSE(parses(message(Op::kRead, "a\0b"s, bytes_of(Read{}))));

@@ -53,6 +53,19 @@ void Ring::append(const char* bytes, size_t size) {
   if (end_ - kept_ > capacity_) kept_ = end_ - capacity_;
 }
 
+void Ring::drop() {
+  if (file_ > 0) close(file_);
+  file_ = 0;
+  kept_ = end_;
+}
+
+// Before the first round positions are offsets, whatever the size; afterwards it grows no more.
+void Ring::stop_growing() {
+  if (end_ > capacity_) return;
+  const uint64_t size = end_ > kLimitBytesMin ? end_ : kLimitBytesMin;
+  if (size < capacity_) capacity_ = size;
+}
+
 size_t Ring::read(uint64_t offset, char* to, size_t size) const {
   if (offset < kept_ || offset >= end_) return 0;
   size = smaller(size, end_ - offset);

@@ -21,6 +21,13 @@ class Ring {
   // of the caller and give nothing.
   size_t read(uint64_t offset, char* to, size_t size) const;
 
+  // Lets go of every byte that is there.
+  void drop();
+  // From now on it takes no more memory than it does, and it takes at least kLimitBytesMin.
+  void stop_growing();
+  static constexpr uint64_t kLimitBytesMin = 64 * 1024;
+
+  uint64_t memory_bytes() const { return file_ <= 0 ? 0 : end_ < capacity_ ? end_ : capacity_; }
   uint64_t end() const { return end_; }
   uint64_t kept() const { return kept_; }
   uint64_t capacity() const { return capacity_; }

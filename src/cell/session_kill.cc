@@ -19,12 +19,49 @@ struct Process {
   pid_t parent;
   pid_t group;
   pid_t session;
+  uint64_t started;  // by the kernel's clock: a number may be another's later, but not with this
   bool dead;
   bool marked;
 };
 
 Process processes[kProcessesMax];
 size_t process_count;
+
+struct Asked {
+  pid_t leader;  // 0: a free place
+  pid_t pid;
+  uint64_t started;
+};
+
+// Who was asked to end and is in another session than its job's leader. One for whom there is no
+// place is found for as long as its parents live.
+constexpr size_t kAskedMax = 1024;
+Asked asked[kAskedMax];
+size_t asked_high;  // one past the highest place ever used
+
+bool was_asked(pid_t leader, const Process& process) {
+  for (size_t i = 0; i < asked_high; ++i) {
+    if (asked[i].leader == leader && asked[i].pid == process.pid &&
+        asked[i].started == process.started) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void remember(pid_t leader, const Process& process) {
+  size_t place = 0;
+  while (place < asked_high && asked[place].leader != 0) ++place;
+  if (place == kAskedMax) return;
+  asked[place] = {leader, process.pid, process.started};
+  if (place == asked_high) ++asked_high;
+}
+
+void forget(pid_t leader) {
+  for (size_t i = 0; i < asked_high; ++i) {
+    if (asked[i].leader == leader) asked[i].leader = 0;
+  }
+}
 
 pid_t pid_in(Text text) {
   uint64_t number = 0;
@@ -52,6 +89,9 @@ bool read_process(int proc, const char* name, Process* process) {
   process->parent = pid_in(cut_until(&rest, ' '));
   process->group = pid_in(cut_until(&rest, ' '));
   process->session = pid_in(cut_until(&rest, ' '));
+  constexpr int kBetween = 15;  // tty_nr to itrealvalue
+  for (int i = 0; i < kBetween; ++i) cut_until(&rest, ' ');
+  parse_number(cut_until(&rest, ' '), 10, &process->started);
   return process->pid > 1;
 }
 
@@ -92,8 +132,8 @@ bool is_marked(pid_t pid) {
 void mark(pid_t leader) {
   for (size_t i = 0; i < process_count; ++i) {
     Process* process = &processes[i];
-    process->marked =
-        process->pid == leader || process->group == leader || process->session == leader;
+    process->marked = process->pid == leader || process->group == leader ||
+                      process->session == leader || was_asked(leader, *process);
   }
   for (bool changed = true; changed;) {
     changed = false;
@@ -121,8 +161,23 @@ void kill_job_processes(pid_t leader) {
       kill(processes[i].pid, SIGKILL);
     }
     if (round == 0) kill(-leader, SIGKILL);
-    if (!killed) return;
+    if (!killed) break;
   }
+  forget(leader);
+}
+
+void ask_job_to_end(pid_t leader) {
+  if (leader <= 1) return;
+  read_processes();
+  mark(leader);
+  // Looked up before anyone can act on it.
+  for (size_t i = 0; i < process_count; ++i) {
+    const Process& process = processes[i];
+    if (!process.marked || process.dead || process.group == leader) continue;
+    if (process.session != leader) remember(leader, process);
+    kill(process.pid, SIGTERM);
+  }
+  kill(-leader, SIGTERM);
 }
 
 }  // namespace pons::cell

@@ -1,9 +1,14 @@
 #include "agent_settings.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "pons/base/json.h"
+#include "pons/base/text.h"
+#include "pons/harness/recipe.h"
 #include "pons/session/agents.h"
 
 namespace pons::cli {
@@ -32,7 +37,48 @@ std::string usual_model(const config::Config& config) {
   return {};
 }
 
+// `place`: where it is named.
+Result<void> check_harness(const config::LoadedConfig& loaded, const std::string& place,
+                           const std::string& harness) {
+  if (harness.empty()) return {};
+  std::vector<std::string_view> names = {"native"};
+  for (const harness::Recipe& recipe : harness::known_recipes()) names.push_back(recipe.name);
+  for (const auto& [name, document] : loaded.config.harnesses) names.push_back(name);
+  if (std::ranges::find(names, harness) != names.end()) return {};
+  const auto nearest = nearest_match(harness, names);
+  return make_error(
+      ErrorCode::kInvalid, "check agents",
+      fmt::format("{}: {}: there is no harness \"{}\"{}; there are {}", loaded.file, place, harness,
+                  nearest ? fmt::format(" (did you mean {}?)", *nearest) : "",
+                  fmt::join(names, ", ")));
+}
+
+// An operator's own counts before ours of the same name.
+Result<void> check_placement(const config::LoadedConfig& loaded, const std::string& name,
+                             const session::AgentSpec& agent,
+                             const std::vector<harness::Recipe>& own) {
+  const auto placement =
+      agent.harness_in_machine ? harness::Placement::kSandbox : harness::Placement::kBrain;
+  for (const auto* recipes : {&own, &harness::known_recipes()}) {
+    const auto found = std::ranges::find(*recipes, agent.harness, &harness::Recipe::name);
+    if (found == recipes->end()) continue;
+    if (found->lives_in(placement)) return {};
+    return make_error(
+        ErrorCode::kInvalid, "check agents",
+        fmt::format("{}: agents.{}.placement: the harness {} cannot live in the placement {}",
+                    loaded.file, name, agent.harness, harness::name_of(placement)));
+  }
+  return {};
+}
+
 }  // namespace
+
+std::string own_recipes(const config::Config& config) {
+  std::string all;
+  for (const auto& [name, document] : config.harnesses)
+    all += fmt::format("{}{}:{}", all.empty() ? "" : ",", dump_json(name), document);
+  return fmt::format("{{{}}}", all);
+}
 
 void add_provider_of_environment(config::Config& config) {
   if (!config.providers.empty()) return;
@@ -44,16 +90,30 @@ void add_provider_of_environment(config::Config& config) {
 }
 
 Result<void> check_agents(const config::LoadedConfig& loaded) {
-  const auto agents = session::read_agents(loaded.config.agents, usual_model(loaded.config));
-  if (agents) return {};
-  return make_error(ErrorCode::kInvalid, "check agents",
-                    fmt::format("{}: {}", loaded.file, agents.error().message));
+  const auto refuse = [&](const Error& error) {
+    return make_error(ErrorCode::kInvalid, "check agents",
+                      fmt::format("{}: {}", loaded.file, error.message));
+  };
+  const auto agents =
+      session::read_agents(loaded.config.agents, usual_model(loaded.config), loaded.config.harness);
+  if (!agents) return refuse(agents.error());
+  const auto recipes = harness::read_recipes(own_recipes(loaded.config), "harnesses");
+  if (!recipes) return refuse(recipes.error());
+  TRY_VOID(check_harness(loaded, "harness", loaded.config.harness));
+  for (const auto& [name, agent] : *agents) {
+    TRY_VOID(check_harness(loaded, fmt::format("agents.{}.harness", name), agent.harness));
+    TRY_VOID(check_placement(loaded, name, agent, *recipes));
+  }
+  return {};
 }
 
 Result<void> prepare_agents(const config::LoadedConfig& loaded, supervisor::ForRoles& for_roles) {
   TRY_VOID(check_agents(loaded));
-  for_roles.brain["agents"] =
-      dump_json({{"agents", loaded.config.agents}, {"model", usual_model(loaded.config)}});
+  for_roles.brain["agents"] = dump_json({{"agents", loaded.config.agents},
+                                         {"model", usual_model(loaded.config)},
+                                         {"harness", loaded.config.harness},
+                                         {"harnesses", own_recipes(loaded.config)}});
+  for_roles.brain["package_network"] = loaded.config.packages.network;
   return {};
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "pons/base/result.h"
 #include "pons/config/config.h"
 #include "pons/supervisor/supervisor.h"
@@ -14,5 +16,8 @@ Result<void> prepare_agents(const config::LoadedConfig& loaded, supervisor::ForR
 
 // Without any provider of its own, a configuration gets the one whose key the environment has.
 void add_provider_of_environment(config::Config& config);
+
+// Recipes of harnesses that the configuration has, as `harness::read_recipes` wants them.
+std::string own_recipes(const config::Config& config);
 
 }  // namespace pons::cli

@@ -1,7 +1,4 @@
-#include <fcntl.h>
 #include <unistd.h>
-
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -9,10 +6,11 @@
 
 #include "backup_files.h"
 #include "command.h"
+#include "file_words.h"
+#include "new_file.h"
 #include "pons/base/text.h"
 #include "pons/http/client.h"
 #include "pons/http/error_status.h"
-#include "pons/linux/fd.h"
 #include "pons/linux/loop.h"
 #include "pons/linux/run_task.h"
 #include "pons/store/store_file.h"
@@ -46,55 +44,36 @@ Task<Result<void>> fetch(http::Client& client, int file) {
   }
 }
 
-Result<void> download(const std::string& state_dir, const char* role, const std::string& to) {
-  const auto file = TRY(linux::open_file(to, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
+Result<void> download(const std::string& state_dir, const char* role, const NewFile& to) {
+  const auto file = TRY(to.open());
   auto loop = TRY(linux::Loop::create());
   http::Client client(
       *loop, http::unix_connector(*loop, supervisor::control_socket_path(state_dir, role)), "pons",
       {.first_byte_time = std::chrono::minutes(11)});  // a little more than the role's own
   TRY_VOID(linux::run_to_end(*loop, fetch(client, file.get())));
-  if (fsync(file.get()) != 0) return os_error(kStep, to);
+  if (fsync(file.get()) != 0) return os_error(kStep, to.partial());
   return {};
-}
-
-Error exists_already(const std::string& file) {
-  return make_error(ErrorCode::kConflict, kStep,
-                    file + " exists already; choose a name that does not");
 }
 
 // A copy of one role's store, under a name of its own until all copies are known to be whole.
 class Copy {
  public:
-  Copy(const char* role, std::string file)
-      : role_(role), file_(std::move(file)), partial_(file_ + ".partial") {}
-  Copy(const Copy&) = delete;
-  Copy& operator=(const Copy&) = delete;
-  ~Copy() {
-    if (!named_) unlink(partial_.c_str());
-  }
+  Copy(const char* role, std::string file) : role_(role), file_(std::move(file)) {}
 
   Result<void> make(const std::string& state_dir) {
-    TRY_VOID(download(state_dir, role_, partial_));
-    bytes_ = TRY(store::check_store_file(partial_)).bytes;
+    TRY_VOID(download(state_dir, role_, file_));
+    bytes_ = TRY(store::check_store_file(file_.partial())).bytes;
     return {};
   }
-  Result<void> name() {
-    if (renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, file_.c_str(), RENAME_NOREPLACE) != 0)
-      return errno == EEXIST ? exists_already(file_) : os_error(kStep, file_);
-    named_ = true;
-    const auto folder = std::filesystem::path(file_).parent_path();
-    return linux::sync_directory(folder.empty() ? "." : folder.string());
-  }
+  Result<void> name() { return file_.name(); }
 
-  const std::string& file() const { return file_; }
+  const std::string& file() const { return file_.file(); }
   std::uint64_t bytes() const { return bytes_; }
 
  private:
   const char* role_;
-  std::string file_;
-  std::string partial_;
+  NewFile file_;
   std::uint64_t bytes_ = 0;
-  bool named_ = false;
 };
 
 Result<int> back_up(const std::string& state_dir, const Common& common, const std::string& file) {
@@ -132,6 +111,7 @@ void add_backup(CLI::App& app, Common& common, int& exit_code) {
                     Prints::kData,
                     [&common, file](const std::string& dir) { return back_up(dir, common, *file); })
       ->add_option("file", *file, "Where to; must not exist")
+      ->type_name(kFile)
       ->required();
 }
 

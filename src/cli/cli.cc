@@ -77,6 +77,7 @@ int run(int argc, char** argv) {
   add_deployments(app, common, exit_code);
   add_config(app, common, exit_code);
   add_template(app, common, exit_code);
+  add_harness(app, common, exit_code);
   add_vault(app, common, exit_code);
   add_audit(app, common, exit_code);
   add_egress(app, common, exit_code);
@@ -94,6 +95,7 @@ int run(int argc, char** argv) {
   add_mcp(app, exit_code);
   add_mcp_pins(*app.get_subcommand("mcp"), common, exit_code);
   add_memory(app, common, exit_code);
+  add_files(app, common, exit_code);
   add_completion(app, exit_code);
 
   if (explain_unknown_command(app, argc, argv)) return kUsageError;

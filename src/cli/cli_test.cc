@@ -139,6 +139,29 @@ TEST(SandboxOptionsTest, LimitsOnIoGoWithADiskOnly) {
   EXPECT_NE(apply(options, request).error().message.find("--io-write fast"), std::string::npos);
 }
 
+TEST(SandboxOptionsTest, EveryLimitOfASandboxAndOfACommandCanBeTyped) {
+  sandbox::CreateRequest request;
+  SandboxOptions options{.tmpfs = "64M", .freeze = "5m"};
+  options.inodes = 1000;
+  ASSERT_TRUE(apply(options, request));
+  EXPECT_EQ(request.limits.disk_bytes, 64U << 20);
+  EXPECT_FALSE(request.limits.disk_upper);
+  EXPECT_EQ(request.limits.disk_inodes, 1000U);
+  EXPECT_EQ(request.limits.freeze_after, std::chrono::minutes(5));
+  options.disk = "1G";
+  EXPECT_NE(apply(options, request).error().message.find("--tmpfs"), std::string::npos);
+
+  JobOptions command{.output_max = "1M"};
+  command.open_files_max = 64;
+  const auto job = make_job(command, {"true"});
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->output_bytes_max, 1U << 20);
+  EXPECT_EQ(job->open_files_max, 64U);
+  command.output_max = "much";
+  EXPECT_NE(make_job(command, {"true"}).error().message.find("--output-max much"),
+            std::string::npos);
+}
+
 TEST(SandboxOptionsTest, OnlyNamesRightBelowADirectoryAreEntriesOfIt) {
   EXPECT_EQ(entry_name("/d", "/d/a").value(), "a");
   EXPECT_EQ(entry_name("/", "/a").value(), "a");
@@ -162,6 +185,18 @@ TEST_F(CliTest, AMistypedCommandGetsASuggestionAndTheCodeForWrongUsage) {
   EXPECT_EQ(run_pons({}).exit_code, 2);
   EXPECT_EQ(run_pons({"status", "--no-such-option"}).exit_code, 2);
   EXPECT_EQ(run_pons({"--version"}).exit_code, 0);
+}
+
+TEST_F(CliTest, WordsThatAreNoTextAreRefusedAndNotChanged) {
+  const auto task = run_pons({"run", "before \xFF behind"});
+  EXPECT_EQ(task.exit_code, 2);
+  EXPECT_EQ(task.err, "pons: TASK is not UTF-8 text; nothing was done\n");
+  const auto option = run_pons({"sessions", "send", "ses_1", "hi", "--project", "\xC3"});
+  EXPECT_EQ(option.exit_code, 2);
+  EXPECT_THAT(option.err, HasSubstr("--project is not UTF-8 text"));
+  const auto file = run_pons({"backup", "/nowhere/\xFF"});
+  EXPECT_EQ(file.exit_code, 1) << "a file may be called so";
+  EXPECT_THAT(file.err, Not(HasSubstr("UTF-8")));
 }
 
 TEST_F(CliTest, WithoutARunningPonsTheAdviceIsToStartOne) {

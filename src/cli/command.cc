@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent_settings.h"
+#include "file_words.h"
 #include "help.h"
 #include "model_settings.h"
 #include "pons/base/text.h"
@@ -26,6 +27,7 @@ namespace pons::cli {
 
 namespace {
 
+constexpr int kUsageError = 2;
 constexpr std::size_t kAnswerBytesMax = 16 * 1024 * 1024;
 
 std::string find_config_file(const Common& common) {
@@ -54,16 +56,30 @@ Task<Result<std::string>> converse(http::Client& client, http::ClientRequest req
   co_return std::move(body);
 }
 
+// What is sent must be text: as JSON, bytes that are none would become others. Names of files here
+// may have any.
+bool are_texts(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_type_name() == kFile || option->get_type_name() == kDirectory) continue;
+    for (const std::string& word : option->results()) {
+      if (is_valid_utf8(word)) continue;
+      print_error(fmt::format("{} is not UTF-8 text; nothing was done", option->get_name()));
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 void add_config_options(CLI::App& app, Common& common) {
   app.add_option("--config", common.config_file,
                  "Configuration file (default: ./pons.yaml, then /etc/pons/pons.yaml, then "
                  "built-in values)")
-      ->type_name("FILE");
+      ->type_name(kFile);
   app.add_option("--state-dir", common.state_dir,
                  "Directory that holds Pons' state; overrides state_dir")
-      ->type_name("DIR");
+      ->type_name(kDirectory);
 }
 
 void add_json_option(CLI::App& app, Common& common) {
@@ -102,7 +118,6 @@ std::optional<config::LoadedConfig> load_config(const Common& common) {
   if (!common.state_dir.empty()) loaded->config.state_dir = overridden->config.state_dir;
   if (!common.listen.empty()) loaded->config.listen = overridden->config.listen;
   if (file.empty()) loaded->file.clear();  // only messages need a name for what is no file
-  print(loaded->warnings, "warning: ");
   if (const auto checked = check_environments(*loaded); !checked) {
     print_error(checked.error().message);
     return std::nullopt;
@@ -116,6 +131,11 @@ std::optional<config::LoadedConfig> load_config(const Common& common) {
 }
 
 Result<void> check_environments(const config::LoadedConfig& loaded) {
+  const std::string& builds = loaded.config.packages.network;
+  if (!builds.empty() && !loaded.config.environments.contains(builds))
+    return make_error(
+        ErrorCode::kInvalid, "check environments",
+        fmt::format("{}: packages.network: \"{}\" is none of `environments`", loaded.file, builds));
   if (loaded.config.environments.empty()) return {};
   const auto packages = egress::read_package_hosts();
   for (const auto& [name, document] : loaded.config.environments)
@@ -172,8 +192,9 @@ CLI::App* add_state_command(CLI::App& group, Common& common, int& exit_code, con
   explain(*command, text);
   add_config_options(*command, common);
   if (prints == Prints::kData) add_json_option(*command, common);
-  command->callback(
-      [&common, &exit_code, work = std::move(work)] { exit_code = run_with_state(common, work); });
+  command->callback([command, &common, &exit_code, work = std::move(work)] {
+    exit_code = are_texts(*command) ? run_with_state(common, work) : kUsageError;
+  });
   return command;
 }
 

@@ -31,7 +31,7 @@ void add_config_options(CLI::App& app, Common& common);
 void add_json_option(CLI::App& app, Common& common);
 
 // The configuration as the options ask for it. Prints every problem and returns nothing when it
-// cannot be used; warnings are printed too.
+// cannot be used.
 std::optional<config::LoadedConfig> load_config(const Common& common);
 
 // The error when an environment of the configuration is not a policy that can be kept.
@@ -70,6 +70,7 @@ void add_status(CLI::App& app, Common& common, int& exit_code);
 void add_doctor(CLI::App& app, Common& common, int& exit_code);
 void add_config(CLI::App& app, Common& common, int& exit_code);
 void add_template(CLI::App& app, Common& common, int& exit_code);
+void add_harness(CLI::App& app, Common& common, int& exit_code);
 void add_vault(CLI::App& app, Common& common, int& exit_code);
 void add_audit(CLI::App& app, Common& common, int& exit_code);
 void add_egress(CLI::App& app, Common& common, int& exit_code);

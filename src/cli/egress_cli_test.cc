@@ -45,7 +45,19 @@ TEST_F(EgressCliTest, ARequestIsClosedByItsId) {
   EXPECT_EQ(egress("{}", {"requests", "close", "../vault/X"}).exit_code, 1);
   EXPECT_EQ(egress("{}", {"requests", "close"}).exit_code, 2);
   EXPECT_EQ(egress("{}", {"requests", "approve", "acc_1"}).exit_code, 2);
+  EXPECT_EQ(egress("{}", {"requests", "allow", "../vault/X"}).exit_code, 1);
   EXPECT_EQ(asked_, "");
+}
+
+TEST_F(EgressCliTest, TheOperatorMayAnswerToo) {
+  const Outcome allowed = egress(R"({"status":"allowed"})", {"requests", "allow", "acc_1"});
+  EXPECT_EQ(allowed.exit_code, 0) << allowed.err;
+  EXPECT_EQ(asked_, R"(POST /access-requests/acc_1/decision {"allow":true,"message":""})");
+  EXPECT_THAT(allowed.out, HasSubstr("acc_1 is allowed"));
+  const Outcome late = egress(R"({"status":"denied","message":"no"})",
+                              {"requests", "allow", "acc_1", "--message", "yes"});
+  EXPECT_EQ(late.exit_code, 1) << "somebody was there before";
+  EXPECT_THAT(late.out, HasSubstr("acc_1 is denied: no"));
 }
 
 TEST_F(EgressCliTest, MetricsArePrintedAsTheyAre) {

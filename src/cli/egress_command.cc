@@ -18,6 +18,7 @@ struct Words {
   std::string url;
   std::string method = "GET";
   std::string network;
+  std::string step;
 };
 
 Result<int> list(const std::string& state_dir, const Common& common, const Words&) {
@@ -104,6 +105,23 @@ Result<int> reload(const std::string& state_dir, const Common& common, const Wor
   return 0;
 }
 
+Result<int> rotate_authority(const std::string& state_dir, const Common& common,
+                             const Words& words) {
+  const Json answer = TRY(ask(state_dir, "egress", words.step.empty() ? "GET" : "POST",
+                              words.step.empty() ? "/authority" : "/authority/" + words.step));
+  if (common.json) {
+    fmt::print("{}\n", dump_json(answer));
+    return 0;
+  }
+  fmt::print("signs: {}\n", answer.at("current").at("sha256").get<std::string>());
+  if (!answer.contains("next")) return 0;
+  const Json& next = answer.at("next");
+  fmt::print("next:  {} ({})\n", next.at("sha256").get<std::string>(),
+             next.at("trusted").get<bool>() ? "sandboxes trust it: rotate when you like"
+                                            : "restart Pons, then rotate");
+  return 0;
+}
+
 Result<int> print_metrics(const std::string& state_dir, const Common&, const Words&) {
   fmt::print("{}",
              printable(TRY(ask_text(state_dir, "egress", "GET", "/metrics")), LineFeeds::kKept));
@@ -145,6 +163,18 @@ void add_egress(CLI::App& app, Common& common, int& exit_code) {
       "Sandboxes of an environment that has changed are under the new one at once. If one of them "
       "cannot be used,\nall stay as they were.",
       reload);
+
+  CLI::App* authority =
+      commands.add("authority", "See or rotate the authority that sandboxes trust",
+                   "It signs for the hosts that are looked into, and nobody outside sandboxes "
+                   "trusts it. Its key "
+                   "is replaced in\ntwo steps, with a restart of Pons between them: `prepare` "
+                   "makes the next one, "
+                   "and sandboxes that begin after\nthe restart trust both; `rotate` signs with it "
+                   "from then on.",
+                   rotate_authority);
+  authority->add_option("step", words.step, "prepare or rotate; without it, what there is")
+      ->check(CLI::IsMember({"prepare", "rotate"}));
 
   add_egress_requests(commands.group(), common, exit_code);
   commands.add(

@@ -23,6 +23,7 @@ namespace {
 struct Words {
   std::string action;
   std::string id;
+  std::string message;
   bool all = false;
   bool follow = false;
 };
@@ -112,9 +113,27 @@ Result<int> close_request(const std::string& state_dir, const Common& common, co
   return 0;
 }
 
-Result<int> list_or_close(const std::string& state_dir, const Common& common, const Words& words) {
+// What came of it is said, not what was wanted: somebody else may have decided before.
+Result<int> decide_request(const std::string& state_dir, const Common& common, const Words& words) {
+  if (!is_id_text(words.id))
+    return make_error(ErrorCode::kInvalid, "read id", "that is not the id of an access request");
+  const Json answer =
+      TRY(ask(state_dir, "egress", "POST", fmt::format("/access-requests/{}/decision", words.id),
+              dump_json({{"allow", words.action == "allow"}, {"message", words.message}})));
+  const auto status = answer.at("status").get<std::string>();
+  const auto note = answer.value("message", std::string());
+  if (common.json)
+    fmt::print("{}\n", dump_json(answer));
+  else
+    fmt::print("{} is {}{}\n", words.id, printable(status),
+               note.empty() ? "" : printable(": " + note));
+  return status == (words.action == "allow" ? "allowed" : "denied") ? 0 : 1;
+}
+
+Result<int> act(const std::string& state_dir, const Common& common, const Words& words) {
   if (words.action.empty()) return list_requests(state_dir, common, words);
-  return close_request(state_dir, common, words);
+  if (words.action == "close") return close_request(state_dir, common, words);
+  return decide_request(state_dir, common, words);
 }
 
 }  // namespace
@@ -122,23 +141,28 @@ Result<int> list_or_close(const std::string& state_dir, const Common& common, co
 void add_egress_requests(CLI::App& group, Common& common, int& exit_code) {
   const auto words = std::make_shared<Words>();
   CLI::App* command = add_state_command(
-      group, common, exit_code, "requests", "Show what sandboxes ask to be allowed, or close one",
-      "A program in a sandbox asks with POST http://tools.pons.internal/access-requests. Asking "
-      "changes nothing, and\nneither does closing: allow what is right in pons.yaml or with `pons "
-      "egress policy`. What a sandbox gives as\nits reason is its own words.",
-      Prints::kData,
-      [&common, words](const std::string& dir) { return list_or_close(dir, common, *words); });
-  CLI::Option* action = command->add_option("action", words->action, "close: it is dealt with")
-                            ->check(CLI::IsMember({"close"}));
-  CLI::Option* id = command->add_option("id", words->id, "Id of the request to close");
+      group, common, exit_code, "requests", "Show what sandboxes ask to be allowed, or answer",
+      "A program in a sandbox asks with POST http://tools.pons.internal/access-requests. People of "
+      "the sandbox's session are\nasked in it; whoever answers first has answered. Allowing opens "
+      "that host and port to that sandbox, and nothing to\nany other; closing changes nothing. "
+      "What "
+      "a sandbox gives as its reason is its own words.",
+      Prints::kData, [&common, words](const std::string& dir) { return act(dir, common, *words); });
+  CLI::Option* action =
+      command
+          ->add_option("action", words->action, "allow, deny, or close: it is dealt with elsewhere")
+          ->check(CLI::IsMember({"allow", "deny", "close"}));
+  CLI::Option* id = command->add_option("id", words->id, "Id of the request");
   action->needs(id);
+  command->add_option("--message", words->message, "What the sandbox is told")->needs(action);
   command->add_flag("--all", words->all, "Closed ones, too");
   command->add_flag("-f,--follow", words->follow, "Go on with those that come");
   command->footer(
       "EXAMPLES\n"
       "  pons egress requests\n"
       "  pons egress requests --follow --json\n"
-      "  pons egress requests close acc_7k2m…");
+      "  pons egress requests allow acc_7k2m…\n"
+      "  pons egress requests deny acc_7k2m… --message 'use the mirror'");
 }
 
 }  // namespace pons::cli

@@ -48,8 +48,11 @@ void judge_sandboxes(const linux::HostFeatures& host, std::vector<HostFinding>& 
       "sandboxes cannot be paused, and a checkpoint does not stop running processes meanwhile; "
       "start Pons as root, or with a delegated cgroup v2 tree");
   add("idmapped mounts", host.idmapped_tmpfs, yes_no(host.idmapped_tmpfs),
-      root ? "sandboxes cannot be forked; needs Linux 6.3"
+      root ? "a fork copies the files it stands on; needs Linux 6.3"
            : "not for users; sandboxes do without, because all their files are yours");
+  add("detached layers", host.detached_layers, yes_no(host.detached_layers),
+      "creating a sandbox takes longer the more there are, and one that was there before the "
+      "spawner was restarted takes no checkpoint, rollback, fork or transaction; needs Linux 6.15");
   add("loop devices", host.loop_devices, yes_no(host.loop_devices),
       "no sandbox with its files on disk; files in memory work");
   const bool io_limits = host.io_limits_missing.empty();

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -6,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model_amounts.h"
+#include "pages.h"
 #include "pons/base/id.h"
 #include "pons/http/query.h"
 #include "state_commands.h"
@@ -24,6 +26,7 @@ struct Words {
   std::vector<std::string> models;
   std::string id;
   bool no_limits = false;
+  bool all = false;
 };
 
 Result<Json> limits_of(const Words& words) {
@@ -73,8 +76,15 @@ Cell state_of(const Json& key) {
 }
 
 Result<int> list(const std::string& state_dir, const Common& common, const Words& words) {
-  const Json answer = TRY(ask(state_dir, "gateway", "GET",
-                              "/model-keys?project=" + http::percent_encode(words.project)));
+  Json answer =
+      TRY(ask_whole(state_dir, "gateway",
+                    fmt::format("/model-keys?project={}&state={}",
+                                http::percent_encode(words.project), words.all ? "all" : "good"),
+                    "keys"));
+  std::ranges::sort(answer.at("keys").get_ref<Json::array_t&>(), {}, [](const Json& key) {
+    return std::pair(key.at("created_unix_ms").get<std::int64_t>(),
+                     key.at("id").get<std::string>());
+  });
   if (common.json) {
     fmt::print("{}\n", dump_json(answer));
     return 0;
@@ -164,6 +174,7 @@ void add_keys(CLI::App& app, Common& common, int& exit_code) {
   CLI::App* listed = commands.add("ls", "List the keys",
                                   "Shows what each may use and has used; never a key.", list);
   listed->add_option("--project", words.project, "Id of the project (default: default)");
+  listed->add_flag("--all", words.all, "Revoked ones, too");
 
   CLI::App* changed =
       commands.add("set", "Change what a key may use", "Takes effect with the next call.", set);

@@ -4,14 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
+#include <optional>
 #include <ranges>
 #include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "held_leaks.h"
 #include "pons/base/text.h"
 #include "pons/linux/fd.h"
 #include "terminal.h"
@@ -24,17 +25,9 @@ namespace fs = std::filesystem;
 
 // Sandboxes come and go: only what stays unknown for all of these looks is a leak.
 constexpr int kLooks = 6;
+constexpr int kCountsMin = 3;  // of the looks; fewer prove nothing about what is only counted
 constexpr useconds_t kLookMicroseconds = 200'000;
 constexpr std::size_t kMountinfoBytesMax = 64 << 20;
-
-struct Leak {
-  std::string kind;  // for programs
-  std::string what;  // its path or number
-  std::string fix;
-  std::string key;  // of the sandbox; empty: a leak whoever is known
-  bool operator==(const Leak& other) const { return kind == other.kind && what == other.what; }
-};
-using Leaks = std::vector<Leak>;
 
 struct Place {
   std::string state_dir;  // without links, as the kernel names it
@@ -104,37 +97,15 @@ void find_processes(const Place& place, Leaks& found) {
   }
 }
 
-// Paths in mountinfo have blanks and the like as \ooo.
-std::string unescape(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
-    if (text[i] == '\\' && i + 3 < text.size() &&
-        std::from_chars(&text[i + 1], &text[i + 1] + 3, value, 8).ptr == &text[i + 1] + 3) {
-      plain += static_cast<char>(value);
-      i += 3;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
-}
-
 // The state directory itself may well be a mount; Pons' own are made in namespaces of their own.
 void find_mounts(const Place& place, Leaks& found) {
-  constexpr std::size_t kRoot = 3, kPoint = 4;
   const std::string below = place.state_dir + "/";
-  for (const char* table : {"/proc/1/mountinfo", "/proc/self/mountinfo"}) {
-    const std::string text = text_of(table);
-    for (const std::string_view line : split(text, '\n')) {
-      const auto fields = split(line, ' ');
-      if (fields.size() <= kPoint) continue;
-      const std::string point = unescape(fields[kPoint]);
-      if (!point.starts_with(below) && !unescape(fields[kRoot]).starts_with(below)) continue;
-      Leak leak{"mount", point, "umount -l " + point, ""};
+  for (const char* table : {"/proc/1/mountinfo", "/proc/self/mountinfo"})
+    for (const MountLine& line : parse_mounts(text_of(table))) {
+      if (!line.point.starts_with(below) && !line.root.starts_with(below)) continue;
+      Leak leak{"mount", line.point, "umount -l " + line.point, ""};
       if (std::ranges::find(found, leak) == found.end()) found.push_back(std::move(leak));
     }
-  }
 }
 
 bool is_lock_held(const std::string& path) {
@@ -144,14 +115,14 @@ bool is_lock_held(const std::string& path) {
 }
 
 void find_files(const Place& place, Leaks& found) {
-  const auto add = [&](const std::string& folder, std::string_view prefix, const std::string& fix) {
+  const auto add = [&](const std::string& folder, std::string_view part, const std::string& fix) {
     for (const std::string& name : names_in(place.spawner_dir + folder)) {
-      if (!name.starts_with(prefix)) continue;
+      if (!name.contains(part)) continue;
       const std::string path = place.spawner_dir + folder + "/" + name;
       found.push_back({"half-made file", path, fix.empty() ? "rm " + path : fix, ""});
     }
   };
-  add("/images", "copy-", "");
+  for (const char* const part : {"copy-", ".tmp-"}) add("/images", part, "");
   // Whoever makes a template holds the lock.
   if (!is_lock_held(place.spawner_dir + "/layers/.lock"))
     add("/layers", ".tmp-", "pons template gc");
@@ -166,17 +137,30 @@ std::vector<std::string> find_disks(const Place& place) {
   return devices;
 }
 
+// Only of one that runs: descriptors end with their processes.
+Result<Held> ask_held(const Place& place) {
+  const Json status = TRY(ask(place.state_dir, "supervisor", "GET", "/status"));
+  std::vector<PonsProcess> processes = {{"supervisor", status.value("pid", pid_t{0})}};
+  for (const Json& role : status.value("roles", Json::array()))
+    processes.push_back({role.value("role", ""), role.value("pid", pid_t{0})});
+  const Json answer = TRY(ask(place.state_dir, "supervisor", "GET", "/kept"));
+  std::vector<KeptDescriptor> kept;
+  for (const Json& one : answer.value("kept", Json::array()))
+    kept.push_back({one.value("role", ""), one.value("name", ""), one.value("number", -1), ""});
+  return read_held(
+      {.proc = "/proc", .spawner_dir = place.spawner_dir, .group_prefix = place.group_prefix},
+      processes, std::move(kept));
+}
+
 // What the running Pons may have.
 struct Known {
   std::set<std::string> keys;
   std::size_t disks_max = 0;
+  NamespaceCounts ready;
 };
 
-Result<Known> ask_known(const std::string& state_dir, bool& running) {
+Result<Known> ask_known(const std::string& state_dir) {
   Known known;
-  running = ask(state_dir, "supervisor", "GET", "/status").has_value();
-  // Nobody runs: then nothing may be left.
-  if (!running) return known;
   const Json answer = TRY(ask(state_dir, "warden", "GET", "/leaks/known"));
   const auto keys = answer.find("keys");
   if (keys == answer.end() || !keys->is_array())
@@ -184,37 +168,78 @@ Result<Known> ask_known(const std::string& state_dir, bool& running) {
   for (const Json& key : *keys)
     if (key.is_string()) known.keys.insert(key.get<std::string>());
   known.disks_max = answer.value("disks_max", std::size_t{0});
+  known.ready = answer.value("namespaces_ready", NamespaceCounts());
   return known;
 }
 
-Result<Leaks> look(const Place& place, bool& running) {
-  Leaks found;
+struct Look {
+  bool running = false;
+  Leaks leaks;
+  pid_t spawner = 0;
+  // Of its namespaces. Absent when it made or used some meanwhile: then nothing can be counted.
+  std::optional<NamespaceCounts> surplus;
+};
+
+Result<Look> look(const Place& place) {
+  Look seen;
+  Leaks& found = seen.leaks;
   find_groups(place, found);
   find_sockets(place, found);
   find_processes(place, found);
   find_mounts(place, found);
   find_files(place, found);
   const std::vector<std::string> disks = find_disks(place);
-  // Asked afterwards: what was made meanwhile is known then.
-  const Known known = TRY(ask_known(place.state_dir, running));
+  seen.running = ask(place.state_dir, "supervisor", "GET", "/status").has_value();
+  const Known before = seen.running ? TRY(ask_known(place.state_dir)) : Known();
+  const Held held = seen.running ? TRY(ask_held(place)) : Held();
+  // Asked afterwards: what was made meanwhile is known then. Where nobody runs nothing may be left.
+  const Known known = seen.running ? TRY(ask_known(place.state_dir)) : Known();
   std::erase_if(
       found, [&](const Leak& leak) { return !leak.key.empty() && known.keys.contains(leak.key); });
   // Nobody outside can tell whose disk is whose; their number says that one is too many.
   if (disks.size() > known.disks_max)
     found.push_back({"loop device", "more of them than sandboxes with a disk",
                      fmt::format("losetup -d {}; those in use stay", fmt::join(disks, " ")), ""});
-  return found;
+  for (Leak& leak : leaks_beside(held, known.keys)) found.push_back(std::move(leak));
+  seen.spawner = held.spawner;
+  if (before.ready == known.ready && before.keys == known.keys)
+    seen.surplus = count_surplus(nameless_namespaces(held), known.ready);
+  return seen;
 }
 
-Result<Leaks> find_leaks(const Place& place, bool& running) {
-  Leaks leaks = TRY(look(place, running));
-  for (int i = 1; i < kLooks && !leaks.empty(); ++i) {
-    usleep(kLookMicroseconds);
-    const Leaks again = TRY(look(place, running));
-    std::erase_if(leaks,
-                  [&](const Leak& leak) { return std::ranges::find(again, leak) == again.end(); });
+// The smaller number of each kind.
+void keep_smaller(NamespaceCounts& counts, const NamespaceCounts& others) {
+  for (auto& [kind, count] : counts) {
+    const auto other = others.find(kind);
+    count = other == others.end() ? 0 : std::min(count, other->second);
   }
-  return leaks;
+  std::erase_if(counts, [](const auto& entry) { return entry.second == 0; });
+}
+
+// What every look has shown.
+Result<Leaks> find_leaks(const Place& place, bool& running) {
+  Look all = TRY(look(place));
+  int counted = all.surplus ? 1 : 0;
+  const auto is_clean = [&] { return all.leaks.empty() && all.surplus && all.surplus->empty(); };
+  for (int i = 1; i < kLooks && !is_clean(); ++i) {
+    usleep(kLookMicroseconds);
+    const Look again = TRY(look(place));
+    std::erase_if(all.leaks, [&](const Leak& leak) {
+      return std::ranges::find(again.leaks, leak) == again.leaks.end();
+    });
+    all.running = again.running;
+    all.spawner = again.spawner;
+    if (!again.surplus) continue;
+    ++counted;
+    if (all.surplus)
+      keep_smaller(*all.surplus, *again.surplus);
+    else
+      all.surplus = again.surplus;
+  }
+  running = all.running;
+  if (counted >= kCountsMin)
+    for (Leak& leak : name_surplus(*all.surplus, all.spawner)) all.leaks.push_back(std::move(leak));
+  return std::move(all.leaks);
 }
 
 void print_leaks(const Leaks& leaks, bool running) {

@@ -4,6 +4,7 @@
 
 #include "agent_commands.h"
 #include "command.h"
+#include "pages.h"
 #include "pons/http/query.h"
 #include "terminal.h"
 
@@ -32,20 +33,8 @@ Result<Json> ask_brain(State dir, const Words& words, const char* method, const 
              body == nullptr ? std::string() : dump_json(*body));
 }
 
-// All pages of a list.
 Result<std::vector<Json>> list_all(State dir, const Words& words, const std::string& target) {
-  std::vector<Json> all;
-  std::string page;
-  do {
-    const char separator = target.find('?') == std::string::npos ? '?' : '&';
-    Json answer = TRY(ask_brain(
-        dir, words, "GET",
-        page.empty() ? target
-                     : fmt::format("{}{}page={}", target, separator, http::percent_encode(page))));
-    for (Json& each : answer.at("data")) all.push_back(std::move(each));
-    page = answer.at("next_page").is_string() ? answer.at("next_page").get<std::string>() : "";
-  } while (!page.empty());
-  return all;
+  return ask_pages(dir, fmt::format("{}&project={}", target, http::percent_encode(words.project)));
 }
 
 // By its id, or by a name that only one has.

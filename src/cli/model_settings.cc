@@ -8,6 +8,7 @@
 #include "pons/base/json.h"
 #include "pons/base/text.h"
 #include "pons/gateway/settings.h"
+#include "pons/linux/fd.h"
 #include "terminal.h"
 
 namespace pons::cli {
@@ -74,6 +75,15 @@ Result<Secret> read_keys(const gateway::ModelSettings& settings) {
   return Secret(std::move(document));
 }
 
+// {"provider": "PEM"}, of those whose certificates a private authority has signed.
+Result<std::string> read_authorities(const gateway::ModelSettings& settings) {
+  Json document = Json::object();
+  for (const auto& [name, provider] : settings.providers)
+    if (!provider.authority_file.empty())
+      document[name] = TRY(linux::read_file(provider.authority_file));
+  return dump_json(document);
+}
+
 Result<gateway::ModelSettings> settings_of(const config::LoadedConfig& loaded) {
   auto settings = gateway::read_model_settings(loaded.config.providers, loaded.config.models);
   if (settings) return settings;
@@ -91,6 +101,7 @@ Result<void> check_models(const config::LoadedConfig& loaded) {
 Result<void> prepare_models(const config::LoadedConfig& loaded, supervisor::ForRoles& for_roles) {
   const auto settings = TRY(settings_of(loaded));
   for_roles.model_keys = TRY(read_keys(settings));
+  for_roles.gateway["authorities"] = TRY(read_authorities(settings));
   const config::Config& config = loaded.config;
   for_roles.gateway["models"] =
       dump_json({{"providers", config.providers}, {"models", config.models}});

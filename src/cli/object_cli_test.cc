@@ -60,6 +60,25 @@ TEST_F(ObjectCliTest, VerbsGoToTheObjectThatIsNamed) {
   EXPECT_EQ(asked_, "DELETE /v1/environments/a%2Fb%3Fc?project=default");
 }
 
+TEST_F(ObjectCliTest, HowFarThePackagesOfAnEnvironmentAreIsShown) {
+  constexpr const char* kFailed =
+      R"({"state":"failed","step":"apt","steps_done":0,"steps":3,"error":"apt: E: no \u001bsuch",)"
+      R"("output":"Reading\n"})";
+  const Outcome shown = run_against(200, kFailed, {"environments", "build", "env_1"}, "brain");
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_EQ(asked_, "GET /environments/env_1/build?project=default");
+  EXPECT_EQ(shown.out,
+            "packages: failed (apt; 0 of 3 steps are done): apt: E: no ?such\nReading\n\n");
+  run_against(200, kFailed, {"environments", "build", "env_1", "--again"}, "brain");
+  EXPECT_EQ(asked_, "POST /environments/env_1/build?project=default");
+  EXPECT_EQ(run_against(200, R"({"state":"none"})", {"environments", "build", "e"}, "brain").out,
+            "packages: none\n");
+  EXPECT_THAT(run_against(200, R"({"state":"ready"})", {"environments", "show", "e"}, "brain").out,
+              HasSubstr("\npackages: ready\n"));
+  EXPECT_THAT(run_against(200, R"({"state":"ready"})", {"agents", "show", "a"}, "brain").out,
+              Not(HasSubstr("packages:")));
+}
+
 TEST_F(ObjectCliTest, WhatTheApiRefusesIsSaidInItsWordsAndWithoutHarm) {
   const Outcome refused = run_against(
       404, R"({"type":"error","error":{"type":"not_found_error","message":"no such \u001bagent"}})",

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "file_words.h"
 #include "pons/config/document.h"
 #include "pons/http/query.h"
 #include "pons/linux/fd.h"
@@ -45,6 +46,7 @@ struct Kind {
   std::vector<Verb> verbs;
   std::optional<Offspring> offspring = std::nullopt;
   bool can_be_deleted = false;
+  bool has_packages = false;  // which are built into templates, in the background
 };
 
 struct Words {
@@ -52,6 +54,7 @@ struct Words {
   std::string id;
   std::string file = "-";
   bool all = false;
+  bool again = false;
 };
 
 constexpr std::size_t kDocumentBytesMax = 1 << 20;
@@ -143,6 +146,46 @@ Result<int> send_document(const Kind& kind, const std::string& state_dir, const 
   return 0;
 }
 
+// How far the packages of an environment are; empty where it has none.
+std::string describe_build(const Json& build) {
+  const std::string state = text_at(build, "/state");
+  if (state == "none" || state == "-") return {};
+  std::string text = fmt::format("packages: {}", state);
+  if (const std::string step = text_at(build, "/step"); step != "-")
+    text += fmt::format(" ({}; {} of {} steps are done)", step, text_at(build, "/steps_done"),
+                        text_at(build, "/steps"));
+  if (const std::string error = text_at(build, "/error"); error != "-") text += ": " + error;
+  return printable(text, LineFeeds::kKept);
+}
+
+Result<Json> ask_build(const char* method, const std::string& state_dir, const Words& words) {
+  return ask_api(state_dir, method,
+                 fmt::format("/environments/{}/build?project={}", http::percent_encode(words.id),
+                             http::percent_encode(words.project)));
+}
+
+Result<int> show(const Kind& kind, const std::string& state_dir, const Common& common,
+                 const Words& words) {
+  print_object(TRY(ask_api(state_dir, "GET", target_of(kind.name, words, below(words)))), common);
+  if (!kind.has_packages || common.json) return 0;
+  const std::string build = describe_build(TRY(ask_build("GET", state_dir, words)));
+  if (!build.empty()) fmt::print("{}\n", build);
+  return 0;
+}
+
+Result<int> show_build(const std::string& state_dir, const Common& common, const Words& words) {
+  const Json build = TRY(ask_build(words.again ? "POST" : "GET", state_dir, words));
+  if (common.json) {
+    print_object(build, common);
+    return 0;
+  }
+  const std::string text = describe_build(build);
+  fmt::print("{}\n", text.empty() ? "packages: none" : text);
+  const std::string output = text_at(build, "/output");
+  if (output != "-" && !output.empty()) fmt::print("{}\n", printable(output, LineFeeds::kKept));
+  return 0;
+}
+
 class ObjectCommands {
  public:
   ObjectCommands(CLI::App& app, Common& common, int& exit_code, const Kind& kind)
@@ -172,8 +215,10 @@ class ObjectCommands {
     return command;
   }
   void read_file(CLI::App* command) {
-    command->add_option("-f,--file", words_->file,
-                        "File with the document, YAML or JSON (default: standard input)");
+    command
+        ->add_option("-f,--file", words_->file,
+                     "File with the document, YAML or JSON (default: standard input)")
+        ->type_name(kFile);
   }
 
   Words& words() { return *words_; }
@@ -196,11 +241,10 @@ void add_objects(CLI::App& app, Common& common, int& exit_code, const Kind& kind
            })
       ->add_flag("-a,--all", commands.words().all, "Also archived ones");
   commands.add_for_one(
-      "show", fmt::format("Show one {}", kind.one), "The whole document.",
-      [&kind](Dir dir, const Common& c, const Words& words) -> Result<int> {
-        print_object(TRY(ask_api(dir, "GET", target_of(kind.name, words, below(words)))), c);
-        return 0;
-      });
+      "show", fmt::format("Show one {}", kind.one),
+      kind.has_packages ? "The whole document, and how far its packages are."
+                        : "The whole document.",
+      [&kind](Dir dir, const Common& c, const Words& words) { return show(kind, dir, c, words); });
   const auto send = [&kind](Dir dir, const Common& c, const Words& words) {
     return send_document(kind, dir, c, words);
   };
@@ -226,6 +270,11 @@ void add_objects(CLI::App& app, Common& common, int& exit_code, const Kind& kind
                       fmt::format("&{}={}", made.filter, http::percent_encode(words.id)), dir, c,
                       words);
         });
+  if (kind.has_packages)
+    commands
+        .add_for_one("build", "Show how far the packages of an environment are",
+                     "And the end of what their managers wrote.", show_build)
+        ->add_flag("--again", commands.words().again, "Try what failed again, now");
   if (kind.can_be_deleted)
     commands.add_for_one(
         "rm", fmt::format("Delete one {}", kind.one), "There is no way back.",
@@ -258,7 +307,8 @@ const Kind kEnvironments = {.name = "environments",
                                         {"ARCHIVED", "/archived_at"}},
                             .verbs = {{"archive", "Make no new sessions in an environment",
                                        "Sessions that are there go on."}},
-                            .can_be_deleted = true};
+                            .can_be_deleted = true,
+                            .has_packages = true};
 
 const Kind kDeployments = {
     .name = "deployments",

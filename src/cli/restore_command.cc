@@ -6,6 +6,7 @@
 
 #include "backup_files.h"
 #include "command.h"
+#include "file_words.h"
 #include "pons/brain/brain.h"
 #include "pons/gateway/gateway.h"
 #include "pons/roles/profile.h"
@@ -75,6 +76,7 @@ void add_restore(CLI::App& app, Common& common, int& exit_code) {
                     Prints::kData,
                     [&common, file](const std::string& dir) { return restore(dir, common, *file); })
       ->add_option("file", *file, "A file that `pons backup` made")
+      ->type_name(kFile)
       ->required();
 }
 

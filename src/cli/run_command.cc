@@ -71,26 +71,52 @@ Task<> heed_interrupts(Run& run, linux::SignalFd& signals, linux::Event& over) {
 Task<> follow(Run& run, std::int64_t after, Result<void>& outcome, linux::Event& over) {
   outcome = co_await run.conversation.follow(after, [&](std::string_view type, const Json& event) {
     show(run, type, event);
-    if (run.timeline.asked_call() != 0 && isatty(STDIN_FILENO) != 1) return true;
+    if (!run.timeline.open().empty() && isatty(STDIN_FILENO) != 1) return true;
     return run.timeline.is_over();
   });
   over.set();
 }
 
+// What a person typed, as an event; nothing when it is neither yes nor no, and has to be.
+std::optional<Json> event_of(const Timeline::Question& question, std::int64_t call,
+                             const std::string& line) {
+  if (question.kind == Timeline::Question::Kind::kAnswer)
+    return Json{{"type", "user.answer"}, {"call", call}, {"text", line}};
+  const bool is_yes = line == "y" || line == "yes";
+  if (!is_yes && line != "n" && line != "no") return std::nullopt;
+  return Json{{"type", "user.decision"}, {"call", call}, {"allow", is_yes}};
+}
+
 // Answers what the agent asks, as long as there is somebody who can.
 Task<> answer_questions(Run& run) {
   constexpr Duration kLook = std::chrono::milliseconds(50);
-  while (isatty(STDIN_FILENO) == 1) {
+  auto typed = linux::Watch::create(run.loop, STDIN_FILENO);
+  while (typed && isatty(STDIN_FILENO) == 1) {
     co_await run.loop.sleep_for(kLook);
-    const std::int64_t call = run.timeline.asked_call();
-    if (call == 0) continue;
+    if (run.timeline.open().empty()) continue;
+    const auto [call, question] = *run.timeline.open().begin();
+    const bool is_decision = question.kind == Timeline::Question::Kind::kDecision;
     std::string line;
-    fmt::print("{} ", paint(">", Tone::kStrong));
+    fmt::print("{} ", paint(is_decision ? "yes or no >" : ">", Tone::kStrong));
     std::fflush(stdout);
+    // A terminal has a whole line or nothing; until then Ctrl-C is heard.
+    co_await typed->readable(kNever);
     if (!std::getline(std::cin, line)) co_return;
-    if (line.empty()) continue;
-    run.timeline.forget_question();
-    (void)co_await run.conversation.send({{"type", "user.answer"}, {"call", call}, {"text", line}});
+    if (!run.timeline.open().contains(call)) continue;  // somebody else was quicker
+    auto event = line.empty() ? std::nullopt : event_of(question, call, line);
+    if (!event) continue;
+    run.timeline.forget_question(call);
+    (void)co_await run.conversation.send(std::move(*event));
+  }
+}
+
+void say_what_is_open(const Timeline& timeline, const std::string& session) {
+  for (const auto& [call, question] : timeline.open()) {
+    const bool is_decision = question.kind == Timeline::Question::Kind::kDecision;
+    print_warning(fmt::format("the agent {}: {}\n{} with: pons sessions {} {} {} --call {}",
+                              is_decision ? "wants to call" : "asks", question.text,
+                              is_decision ? "decide" : "answer", is_decision ? "decide" : "answer",
+                              session, is_decision ? "allow|deny" : "TEXT", call));
   }
 }
 
@@ -119,13 +145,13 @@ Result<int> run_task(const std::string& state_dir, const Common& common, const W
         TRY(ask(state_dir, "brain", "POST", session_target(words.project, ""), dump_json(wish)));
     id = made.at("id").get<std::string>();
   } else {
-    const Json there = TRY(ask(state_dir, "brain", "GET", session_target(words.project, "/" + id)));
-    after = there.at("head").get<std::int64_t>();
     const Json message = {
         {"type", "user.message"}, {"text", words.task}, {"dedupe", wish.at("dedupe")}};
-    TRY_VOID(ask(state_dir, "brain", "POST",
-                 session_target(words.project, fmt::format("/{}/events", id)),
-                 dump_json({{"events", Json::array({message})}})));
+    const Json sent = TRY(ask(state_dir, "brain", "POST",
+                              session_target(words.project, fmt::format("/{}/events", id)),
+                              dump_json({{"events", Json::array({message})}})));
+    // What came before is not of this task: another turn may have ended a moment ago.
+    after = sent.at("seqs").at(0).get<std::int64_t>() - 1;
   }
   const auto loop = TRY(linux::Loop::create());
   Conversation conversation(*loop, state_dir, words.project, id);
@@ -142,8 +168,7 @@ Result<int> run_task(const std::string& state_dir, const Common& common, const W
     return kInterrupted;
   }
   if (!run.timeline.is_over()) {
-    print_warning(fmt::format("the agent asks: {}\nanswer with: pons sessions answer {} TEXT",
-                              run.timeline.question(), id));
+    say_what_is_open(run.timeline, id);
     return kWaitsForPerson;
   }
   if (words.quiet && !common.json)
@@ -168,8 +193,8 @@ void add_run(CLI::App& app, Common& common, int& exit_code) {
       "  pons run --session ses_… \"and now the other\"  goes on with that session\n"
       "\n"
       "EXIT STATUS\n"
-      "  0 the agent has answered; 1 it could not; 3 it waits for an answer of yours; 130 "
-      "interrupted.",
+      "  0 the agent has answered; 1 it could not; 3 it waits for an answer or a decision of "
+      "yours; 130 interrupted.",
       Prints::kData,
       [&common, words](const std::string& dir) { return run_task(dir, common, *words); });
   run->add_option("TASK", words->task, "What the agent is to do")->required();

@@ -121,6 +121,15 @@ void add_sandbox_options(CLI::App& app, SandboxOptions& options) {
   app.add_option("--disk", options.disk,
                  "Keep what it writes on disk, at most so much (default: in memory)")
       ->type_name("SIZE");
+  app.add_option(
+         "--tmpfs", options.tmpfs,
+         "What it writes to memory, at most (default: --memory less what its processes need)")
+      ->type_name("SIZE");
+  app.add_option(
+         "--inodes", options.inodes,
+         "Files and directories it may have written (default: one per 4K; with --disk, 16K)")
+      ->type_name("COUNT")
+      ->check(CLI::Range(std::uint64_t{64}, std::uint64_t{1} << 34));
   app.add_option("--io-read", options.io_read, "Bytes per second read from that disk, at most")
       ->type_name("SIZE");
   app.add_option("--io-write", options.io_write, "Bytes per second written to it, at most")
@@ -133,6 +142,9 @@ void add_sandbox_options(CLI::App& app, SandboxOptions& options) {
       ->type_name("COUNT")
       ->check(CLI::Range(1U, 1'000'000'000U));
   app.add_option("--idle", options.idle, "End it when nobody used it for so long")
+      ->type_name("DURATION");
+  app.add_option("--freeze", options.freeze,
+                 "Freeze it when nobody used it for so long; the next use thaws it")
       ->type_name("DURATION");
   app.add_option("--lifetime", options.lifetime, "End it after so long")->type_name("DURATION");
 }
@@ -151,10 +163,17 @@ Result<void> apply(const SandboxOptions& options, sandbox::CreateRequest& reques
   request.labels = TRY(parse_environment(options.labels));
   TRY_VOID(set_size("--memory", options.memory, limits.memory_bytes));
   TRY_VOID(set_size("--swap", options.swap, limits.swap_bytes));
+  if (!options.disk.empty() && !options.tmpfs.empty())
+    return make_error(
+        ErrorCode::kInvalid, kStep,
+        "--disk keeps what it writes on disk and --tmpfs in memory: give one of them");
   TRY_VOID(set_size("--disk", options.disk, limits.disk_bytes));
+  TRY_VOID(set_size("--tmpfs", options.tmpfs, limits.disk_bytes));
+  limits.disk_inodes = options.inodes;
   TRY_VOID(set_size("--io-read", options.io_read, limits.io_read_bytes_per_second));
   TRY_VOID(set_size("--io-write", options.io_write, limits.io_write_bytes_per_second));
   TRY_VOID(set_duration("--idle", options.idle, limits.idle_max));
+  TRY_VOID(set_duration("--freeze", options.freeze, limits.freeze_after));
   TRY_VOID(set_duration("--lifetime", options.lifetime, limits.lifetime_max));
   if (options.cpu_percent != 0) limits.cpu_percent = options.cpu_percent;
   if (options.pids != 0) limits.pids = options.pids;
@@ -186,6 +205,13 @@ void add_job_options(CLI::App& app, JobOptions& options) {
       ->allow_extra_args(false);
   app.add_option("--timeout", options.timeout, "End it after so long; the exit status is 124 then")
       ->type_name("DURATION");
+  app.add_option("--output-max", options.output_max,
+                 "End it when it has written more; the exit status is 125 then")
+      ->type_name("SIZE");
+  app.add_option("--open-files", options.open_files_max,
+                 "Files that each of its processes may have open at once")
+      ->type_name("COUNT")
+      ->check(CLI::Range(8U, 1U << 20));
   app.add_option("-c", options.shell_line, "A line of shell instead of a command")
       ->type_name("LINE");
   app.add_flag("-t,--tty", options.terminal, "Give it a terminal");
@@ -206,6 +232,8 @@ Result<sandbox::JobSpec> make_job(const JobOptions& options, std::vector<std::st
                        .user = options.user};
   job.environment = TRY(parse_environment(options.environment));
   TRY_VOID(set_duration("--timeout", options.timeout, job.timeout));
+  TRY_VOID(set_size("--output-max", options.output_max, job.output_bytes_max));
+  job.open_files_max = options.open_files_max;
   if (options.transaction) job.transaction = sandbox::Transaction::kRollbackOnFailure;
   if (options.rehearse) job.transaction = sandbox::Transaction::kRollbackAlways;
   if (options.terminal) {

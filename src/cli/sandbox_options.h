@@ -28,7 +28,8 @@ struct SandboxOptions {
   std::string network;
   std::vector<std::string> environment;
   std::vector<std::string> labels;
-  std::string memory, swap, disk, io_read, io_write, idle, lifetime;
+  std::string memory, swap, disk, tmpfs, io_read, io_write, idle, freeze, lifetime;
+  std::uint64_t inodes = 0;
   std::uint32_t io_read_operations = 0;
   std::uint32_t io_write_operations = 0;
   std::uint32_t cpu_percent = 0;
@@ -51,6 +52,8 @@ struct JobOptions {
   std::string directory;
   std::vector<std::string> environment;
   std::string timeout;
+  std::string output_max;
+  std::uint64_t open_files_max = 0;
   std::string shell_line;
   bool terminal = false;
   bool interactive = false;

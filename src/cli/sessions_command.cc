@@ -16,6 +16,7 @@ struct Words {
   std::string session;
   std::string project = "default";
   std::string text;
+  std::string message;
   std::int64_t at = 0;
   bool follow = false;
   bool all = false;
@@ -74,6 +75,22 @@ Result<int> show(State dir, const Common& common, const Words& words) {
   return 0;
 }
 
+// From the first one on.
+Result<void> each_event(State dir, const Words& words,
+                        const std::function<void(const Json&)>& take) {
+  std::int64_t after = 0;
+  for (bool more = true; more;) {
+    const Json page = TRY(
+        ask_brain(dir, words, "GET", below(words, fmt::format("/events?after={}", after).c_str())));
+    for (const Json& event : page.at("events")) {
+      take(event);
+      after = event.at("seq").get<std::int64_t>();
+    }
+    more = page.at("more").get<bool>() && !page.at("events").empty();
+  }
+  return {};
+}
+
 Result<int> show_log(State dir, const Common& common, const Words& words) {
   Timeline timeline(words.all ? Timeline::Shows::kAll : Timeline::Shows::kSteps);
   const auto take = [&](const Json& event) {
@@ -88,21 +105,12 @@ Result<int> show_log(State dir, const Common& common, const Words& words) {
     const auto done = linux::run_to_end(
         *loop, conversation.follow(0, [&](std::string_view type, const Json& event) {
           if (type != "agent.delta") take(event);
-          return false;
+          return type == "session.archived";
         }));
     if (!done) return done.error();
     return 0;
   }
-  std::int64_t after = 0;
-  for (bool more = true; more;) {
-    const Json page = TRY(
-        ask_brain(dir, words, "GET", below(words, fmt::format("/events?after={}", after).c_str())));
-    for (const Json& event : page.at("events")) {
-      take(event);
-      after = event.at("seq").get<std::int64_t>();
-    }
-    more = page.at("more").get<bool>() && !page.at("events").empty();
-  }
+  TRY_VOID(each_event(dir, words, take));
   return 0;
 }
 
@@ -112,14 +120,36 @@ Result<int> send(State dir, const Words& words, const Json& event) {
   return 0;
 }
 
-// The question that is open, if the caller did not say which.
-Result<int> answer(State dir, const Words& words) {
+// The call that waits for this, if the caller did not say which.
+Result<std::int64_t> open_call(State dir, const Words& words, Timeline::Question::Kind kind) {
+  if (words.at != 0) return words.at;
   Timeline timeline(Timeline::Shows::kNothing);
-  const Json page = TRY(ask_brain(dir, words, "GET", below(words, "/events?limit=1000")));
-  for (const Json& event : page.at("events")) timeline.take(event);
-  const std::int64_t call = words.at != 0 ? words.at : timeline.asked_call();
-  if (call == 0) return make_error(ErrorCode::kInvalid, "answer", "the agent has asked nothing");
+  TRY_VOID(each_event(dir, words, [&](const Json& event) { timeline.take(event); }));
+  std::int64_t found = 0;
+  std::string all;
+  for (const auto& [call, question] : timeline.open()) {
+    if (question.kind != kind) continue;
+    all += fmt::format("\n  --call {}  {}", call, printable(question.text));
+    found = found == 0 ? call : -1;
+  }
+  if (found > 0) return found;
+  if (found < 0)
+    return make_error(ErrorCode::kInvalid, "answer", "several calls wait; say which:" + all);
+  return make_error(ErrorCode::kInvalid, "answer",
+                    kind == Timeline::Question::Kind::kAnswer ? "the agent has asked nothing"
+                                                              : "no call waits for a decision");
+}
+
+Result<int> answer(State dir, const Words& words) {
+  const std::int64_t call = TRY(open_call(dir, words, Timeline::Question::Kind::kAnswer));
   return send(dir, words, {{"type", "user.answer"}, {"call", call}, {"text", words.text}});
+}
+
+Result<int> decide(State dir, const Words& words) {
+  const std::int64_t call = TRY(open_call(dir, words, Timeline::Question::Kind::kDecision));
+  Json event = {{"type", "user.decision"}, {"call", call}, {"allow", words.text == "allow"}};
+  if (!words.message.empty()) event["message"] = words.message;
+  return send(dir, words, event);
 }
 
 Result<int> fork_session(State dir, const Common& common, const Words& words) {
@@ -175,6 +205,15 @@ void add_sessions(CLI::App& app, Common& common, int& exit_code) {
                                         [words](State dir) { return answer(dir, *words); }));
   to_answer->add_option("TEXT", words->text)->required();
   to_answer->add_option("--call", words->at, "Number of the call, if several are open");
+  CLI::App* to_decide =
+      add_session(add("decide", "Allow a call of an agent, or not",
+                      "Decides on the call that waits for a person's permission.", Prints::kText,
+                      [words](State dir) { return decide(dir, *words); }));
+  to_decide->add_option("VERDICT", words->text, "allow or deny")
+      ->required()
+      ->check(CLI::IsMember({"allow", "deny"}));
+  to_decide->add_option("--message", words->message, "Why not, for the agent");
+  to_decide->add_option("--call", words->at, "Number of the call, if several are open");
   add_session(add("interrupt", "Stop what a session is doing",
                   "Ends its turn; what has happened stays. Commands that run are ended.",
                   Prints::kText,
@@ -193,7 +232,8 @@ void add_sessions(CLI::App& app, Common& common, int& exit_code) {
           "The same as `pons replay`.", Prints::kData, [&common, words](State dir) {
             return replay_session(dir, common, words->project, words->session, words->text);
           }));
-  to_replay->add_option("--through", words->text, "Run its commands again on this template");
+  to_replay->add_option("--through", words->text,
+                        "Run its commands again on this template, or at the warden of this socket");
 }
 
 }  // namespace pons::cli

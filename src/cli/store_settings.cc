@@ -63,6 +63,7 @@ Result<void> prepare_store(const config::LoadedConfig& loaded, supervisor::ForRo
     for_roles.gateway["database_authority"] =
         dump_json(Json(TRY(linux::read_file(store.authority_file))));  // values are one line
   for_roles.brain["database"] = address.shown;
+  if (store.others == config::OtherBrains::kShared) for_roles.brain["database_others"] = "shared";
   return {};
 }
 

@@ -8,18 +8,15 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "file_words.h"
 #include "help.h"
 #include "pons/base/text.h"
-#include "pons/http/client.h"
-#include "pons/linux/loop.h"
-#include "pons/linux/run_task.h"
 #include "pons/linux/signals.h"
-#include "pons/sandbox/remote.h"
 #include "pons/sandbox/wire.h"
-#include "pons/supervisor/supervisor.h"
 #include "pons/templates/debian.h"
 #include "pons/templates/import.h"
 #include "progress_bar.h"
+#include "template_work.h"
 #include "terminal.h"
 
 namespace pons::cli {
@@ -44,28 +41,8 @@ struct Words {
   std::uint64_t bytes_max = templates::TreeLimits{}.bytes;
 };
 
-template <class T>
-Result<T> ask_warden(const std::string& state_dir,
-                     const std::function<Task<Result<T>>(Provider&)>& work) {
-  auto loop = TRY(linux::Loop::create());
-  sandbox::RemoteProvider provider(
-      *loop, http::unix_connector(*loop, supervisor::control_socket_path(state_dir, "warden")));
-  const auto answer = linux::run_to_end(*loop, work(provider));
-  if (!answer && (answer.error().os_error == ENOENT || answer.error().os_error == ECONNREFUSED))
-    return make_error(ErrorCode::kUnavailable, "ask warden",
-                      fmt::format("Pons is not running on {}; start it with `pons up`, or name "
-                                  "its --state-dir",
-                                  state_dir));
-  return answer;
-}
-
-Result<std::vector<TemplateInfo>> list_of(const std::string& state_dir) {
-  return ask_warden<std::vector<TemplateInfo>>(
-      state_dir, [](Provider& provider) { return provider.list_templates(); });
-}
-
 Result<void> print_list(const std::string& state_dir, const Common& common) {
-  const auto known = TRY(list_of(state_dir));
+  const auto known = TRY(list_templates(state_dir));
   if (common.json) {
     Json all = Json::array();
     for (const TemplateInfo& info : known) all.push_back(sandbox::to_json(info));
@@ -95,7 +72,7 @@ Result<void> make_template(
     const std::function<Result<TemplateInfo>(const templates::LayerStore&,
                                              const templates::StoreLease&, int interrupt_fd,
                                              const templates::ProgressSink&)>& make) {
-  TRY(list_of(state_dir));
+  TRY(list_templates(state_dir));
   const auto signals = TRY(linux::SignalFd::create({SIGINT, SIGTERM}));
   const auto store = TRY(templates::LayerStore::open(state_dir));
   const auto lease = TRY(store.lease());
@@ -162,22 +139,17 @@ void print_collected(const templates::Collected& collected, const Common& common
 Result<void> remove(const std::string& state_dir, const Common& common, const Words& words) {
   const auto unneeded = TRY(ask_warden<std::vector<std::string>>(
       state_dir, [&](Provider& provider) { return provider.remove_template(words.name); }));
-  const auto store = TRY(templates::LayerStore::open(state_dir));
-  std::set<std::string> needed;
-  for (const templates::LayerInfo& layer : TRY(store.list())) needed.insert(layer.digest);
-  for (const std::string& digest : unneeded) needed.erase(digest);
-  const auto collected = store.collect(needed);
-  // The template is gone either way; its layers wait for the next gc.
-  if (!collected && collected.error().code == ErrorCode::kConflict) return {};
-  if (!collected) return collected.error();
-  print_collected(*collected, common);
+  if (const auto collected = TRY(collect_layers(state_dir, unneeded)))
+    print_collected(*collected, common);
   return {};
 }
 
 Result<void> collect(const std::string& state_dir, const Common& common) {
   std::set<std::string> needed;
-  for (const TemplateInfo& info : TRY(list_of(state_dir)))
+  for (const TemplateInfo& info : TRY(list_templates(state_dir))) {
     needed.insert(info.layers.begin(), info.layers.end());
+    needed.insert(info.held_layers.begin(), info.held_layers.end());
+  }
   const auto store = TRY(templates::LayerStore::open(state_dir));
   const auto collected = TRY(store.collect(needed, kSparedAge));
   print_collected(collected, common);
@@ -231,7 +203,9 @@ void add_template(CLI::App& app, Common& common, int& exit_code) {
       "its digests and makes a\nlayer of each of its layers. Nothing in the image can reach "
       "outside of the layer it unpacks to.");
   imported->add_option("name", words->name, "Name of the template")->required();
-  imported->add_option("path", words->path, "Image: directory or tar archive")->required();
+  imported->add_option("path", words->path, "Image: directory or tar archive")
+      ->required()
+      ->type_name(kFile);
   imported->add_option("--ref", words->reference, "Which image, when there are several: its tag");
   imported->add_option("--max-bytes", words->bytes_max, "Refuse more than this when unpacked")
       ->capture_default_str();

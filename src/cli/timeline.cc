@@ -82,16 +82,62 @@ void Timeline::take_delta(std::string_view text) {
   std::fflush(stdout);
 }
 
+void Timeline::take_call(const Json& event) {
+  const std::int64_t seq = number_at(event, "seq");
+  const std::string name = text_at(event, "name");
+  Called& called = calls_[seq];
+  called.what = fmt::format("{}  {}", name, gist_of(event));
+  const auto input = event.find("input");
+  if (name == "ask_human" && input != event.end() && input->is_object())
+    called.question = text_at(*input, "question");
+  const auto asks = event.find("asks");
+  if (asks != event.end() && *asks == true) {
+    open_[seq] = {.kind = Question::Kind::kDecision,
+                  .text = fmt::format("{} {}", name,
+                                      input == event.end() ? "{}" : short_line(dump_json(*input)))};
+    say("asks", fmt::format("may it call {}", open_[seq].text));
+  } else if (name == "ask_human") {
+    open_[seq] = {.kind = Question::Kind::kAnswer, .text = called.question};
+    say("asks", called.question);
+  }
+}
+
+void Timeline::take_decision(const Json& event) {
+  const std::int64_t call = number_at(event, "call");
+  const bool is_allowed = event.value("allowed", false);
+  open_.erase(call);
+  say("you", is_allowed ? "(allowed)" : "(not allowed)");
+  // A question that somebody had to allow is asked now.
+  const auto called = calls_.find(call);
+  if (!is_allowed || called == calls_.end() || called->second.question.empty()) return;
+  open_[call] = {.kind = Question::Kind::kAnswer, .text = called->second.question};
+  say("asks", called->second.question);
+}
+
 void Timeline::take_tool_end(const Json& event) {
   const std::string text = text_at(event, "text");
   const auto called = calls_.find(number_at(event, "call"));
-  const std::string what = called == calls_.end() ? "tool" : called->second;
+  const std::string what = called == calls_.end() ? "tool" : called->second.what;
+  open_.erase(number_at(event, "call"));
   const bool is_command = last_line(text).starts_with('[');
   ++tool_calls_;
   step(number_at(event, "took_ms"),
        fmt::format("{}  {}", what, is_command ? last_line(text) : short_line(text)));
   if (const auto names = event.find("redacted"); names != event.end())
     say("note", fmt::format("credentials are crossed out: {}", dump_json(*names)));
+}
+
+// Answered as a call is that a person allows.
+void Timeline::take_wish(const Json& event) {
+  const std::int64_t seq = number_at(event, "seq");
+  wishes_[text_at(event, "request")] = seq;
+  open_[seq] = {.kind = Question::Kind::kDecision,
+                .text = fmt::format("request_network_access {}",
+                                    short_line(dump_json(event.value("wish", Json::object()))))};
+  ended_.clear();
+  say("asks", fmt::format("may its sandbox reach {}:{}: {}", text_at(event, "host"),
+                          number_at(event, "port"),
+                          short_line(text_at(event.value("wish", Json::object()), "reason"))));
 }
 
 void Timeline::take(const Json& event) {
@@ -104,8 +150,10 @@ void Timeline::take(const Json& event) {
     ended_.clear();
     say("you", text_of_blocks(event.value("content", Json::array())));
   } else if (type == "user.answer") {
-    asked_call_ = 0;
+    open_.erase(number_at(event, "call"));
     say("you", text_at(event, "text"));
+  } else if (type == "user.decision") {
+    take_decision(event);
   } else if (type == "user.interrupt") {
     say("you", "(interrupt)");
   } else if (type == "model.answered") {
@@ -124,26 +172,28 @@ void Timeline::take(const Json& event) {
   } else if (type == "context.summarised") {
     step(number_at(event, "took_ms"), "the conversation was summarised");
   } else if (type == "tool.called") {
-    const std::int64_t seq = number_at(event, "seq");
-    calls_[seq] = fmt::format("{}  {}", text_at(event, "name"), gist_of(event));
-    if (text_at(event, "name") == "ask_human") {
-      asked_call_ = seq;
-      const Json input = event.value("input", Json::object());
-      question_ = text_at(input, "question");
-      say("asks", question_);
-    }
+    take_call(event);
   } else if (type == "tool.ended") {
     take_tool_end(event);
+  } else if (type == "access.asked") {
+    take_wish(event);
+  } else if (type == "access.ended") {
+    open_.erase(wishes_[text_at(event, "request")]);
+    step(0, fmt::format("access {}  {}", text_at(event, "outcome"),
+                        short_line(text_at(event, "message"))));
   } else if (type == "agent.message") {
     answer_ = text_at(event, "text");
     say("agent", answer_);
   } else if (type == "turn.ended") {
     ended_ = text_at(event, "reason");
+    open_.clear();
     ended_ms_ = number_at(event, "at_unix_ms");
     if (const std::string why = text_at(event, "message"); !why.empty() && ended_ != "end_turn")
       say("note", why);
-  } else if (shows_ == Shows::kAll) {
-    step(0, fmt::format("{} {}", type, dump_json(event)));
+  } else {
+    // Calls that were open there are not this session's to answer.
+    if (type == "session.forked") open_.clear();
+    if (shows_ == Shows::kAll) step(0, fmt::format("{} {}", type, dump_json(event)));
   }
 }
 

@@ -25,10 +25,13 @@ class Timeline {
   // Of the last turn.
   const std::string& ended() const { return ended_; }
   bool is_over() const { return !ended_.empty(); }
-  // The question that a person has to answer now; 0: none.
-  std::int64_t asked_call() const { return asked_call_; }
-  const std::string& question() const { return question_; }
-  void forget_question() { asked_call_ = 0; }
+  // What a person has to answer or to allow now, by the number of the call.
+  struct Question {
+    enum class Kind : std::uint8_t { kAnswer, kDecision } kind = Kind::kAnswer;
+    std::string text;
+  };
+  const std::map<std::int64_t, Question>& open() const { return open_; }
+  void forget_question(std::int64_t call) { open_.erase(call); }
   const std::string& answer() const { return answer_; }
   // The sum of the last turn.
   std::string sum() const;
@@ -36,20 +39,27 @@ class Timeline {
  private:
   void say(std::string_view who, const std::string& text);
   void step(std::int64_t took_ms, const std::string& text);
+  void take_call(const Json& event);
+  void take_decision(const Json& event);
   void take_tool_end(const Json& event);
+  void take_wish(const Json& event);
 
   Shows shows_;
   bool in_delta_ = false;
   std::string ended_;
   std::string answer_;
-  std::int64_t asked_call_ = 0;
-  std::string question_;
+  std::map<std::int64_t, Question> open_;
   std::int64_t begun_ms_ = 0;
   std::int64_t ended_ms_ = 0;
   std::int64_t model_calls_ = 0;
   std::int64_t tool_calls_ = 0;
   std::int64_t tokens_ = 0;
-  std::map<std::int64_t, std::string> calls_;  // by number: what was called
+  struct Called {
+    std::string what;
+    std::string question;  // of ask_human
+  };
+  std::map<std::int64_t, Called> calls_;        // by number
+  std::map<std::string, std::int64_t> wishes_;  // of sandboxes: the numbers by their ids
 };
 
 }  // namespace pons::cli

@@ -39,6 +39,7 @@ int run_up(const Common& common) {
       print_error(prepared.error().message);
       return 1;
     }
+  for_roles.brain["package_registries"] = dump_json(egress::read_package_registries());
   if (auto ran = supervisor::run_supervisor(loaded->config, for_roles); !ran) {
     print_error(ran.error().describe());
     return 1;

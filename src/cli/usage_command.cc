@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "model_amounts.h"
+#include "pages.h"
 #include "pons/http/query.h"
 #include "terminal.h"
 
@@ -14,7 +15,9 @@ namespace {
 struct Words {
   std::string project = "default";
   std::string key;
+  std::string agent;
   std::string model;
+  std::string by;
   std::string from;
   std::string to;
 };
@@ -25,20 +28,23 @@ std::string target_of(const Words& words) {
     if (!value.empty()) target += fmt::format("&{}={}", name, http::percent_encode(value));
   };
   add("key", words.key);
+  add("agent", words.agent);
   add("model", words.model);
+  add("by", words.by);
   add("from", words.from);
   add("to", words.to);
   return target;
 }
 
 Result<int> tell_usage(const std::string& state_dir, const Common& common, const Words& words) {
-  const Json answer = TRY(ask(state_dir, "gateway", "GET", target_of(words)));
+  const Json answer = TRY(ask_whole(state_dir, "gateway", target_of(words), "usage"));
   if (common.json) {
     fmt::print("{}\n", dump_json(answer));
     return 0;
   }
   std::vector<std::vector<Cell>> rows = {{{"DAY", Tone::kDim},
                                           {"KEY", Tone::kDim},
+                                          {"AGENT", Tone::kDim},
                                           {"MODEL", Tone::kDim},
                                           {"REQUESTS", Tone::kDim},
                                           {"PROMPT", Tone::kDim},
@@ -51,6 +57,7 @@ Result<int> tell_usage(const std::string& state_dir, const Common& common, const
   };
   for (const Json& row : answer.at("usage"))
     rows.push_back({row.at("day").get<std::string>(), row.at("key").get<std::string>(),
+                    row.at("agent").is_null() ? "-" : row.at("agent").get<std::string>(),
                     row.at("model").get<std::string>(), fmt::format("{}", count(row, "requests")),
                     fmt::format("{}", count(row, "input_tokens") + count(row, "cache_read_tokens") +
                                           count(row, "cache_write_tokens") +
@@ -106,7 +113,9 @@ void add_usage(CLI::App& app, Common& common, int& exit_code) {
       [&common, words](const std::string& dir) { return tell_usage(dir, common, *words); });
   usage->add_option("--project", words->project, "Id of the project (default: default)");
   usage->add_option("--key", words->key, "Id of one key: mk_…");
+  usage->add_option("--agent", words->agent, "Name of one agent");
   usage->add_option("--model", words->model, "One model");
+  usage->add_option("--by", words->by, "key (default), or agent: only the lines of agents");
   usage->add_option("--from", words->from, "First day, YYYY-MM-DD (default: 30 days ago)");
   usage->add_option("--to", words->to, "Last day (default: today)");
 }

@@ -12,6 +12,9 @@ constexpr TextRule kListenRule = {
     .example = "127.0.0.1:7600",
     .pattern = R"(^(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:.]+\]):\d{1,5}$)"};
 
+constexpr TextRule kHarnessRule = {.what = "`native` or the name of a harness",
+                                   .example = "opencode",
+                                   .pattern = "^[a-z][a-z0-9-]{0,63}$"};
 constexpr TextRule kStateDirRule = {
     .what = "an absolute path", .example = "/var/lib/pons", .pattern = "^/+[^/]"};
 
@@ -30,10 +33,18 @@ constexpr TextRule kDomainRule = {
     .pattern =
         R"(^$|^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?(:\d{1,5})?$)"};
 
+constexpr TextRule kOriginsRule = {
+    .what = "origins, separated by one space",
+    .example = "https://app.example.com http://localhost:3000",
+    .pattern = R"(^$|^https?://[a-z0-9.:\[\]-]+( https?://[a-z0-9.:\[\]-]+)*$)"};
+
 constexpr TextRule kEnvironmentNameRule = {
     .what = "lower-case letters, digits and hyphens, beginning with a letter",
     .example = "build",
     .pattern = "^[a-z][a-z0-9-]{0,63}$"};
+
+constexpr TextRule kOptionalNameRule = {
+    .what = kEnvironmentNameRule.what, .example = "build", .pattern = "^$|^[a-z][a-z0-9-]{0,63}$"};
 
 constexpr TextRule kCredentialNameRule = {
     .what = "capital letters, digits and underscores, not beginning with a digit",
@@ -118,7 +129,7 @@ const Table& limits_table() {
       integer("idle_seconds", &S::idle_seconds, {1, 3'600},
               "Seconds a connection may stay open between two requests."),
       integer("body_idle_seconds", &S::body_idle_seconds, {1, 3'600},
-              "Seconds a client may pause while it sends a body."),
+              "Seconds a client may pause while it sends a body; into a sandbox, an hour."),
   }};
   return kTable;
 }
@@ -261,6 +272,22 @@ const Table& store_table() {
       text("authority_file", &S::authority_file, kFileRule, parse_file_path,
            "Certificates, as PEM, one of which the database's certificate must lead to.",
            {.default_text = "those of the system"}),
+      choice(
+          "others", &S::others, {"refused", "shared"},
+          "Other installations of Pons on the same database: refused, or, where each of them says "
+          "so, shared with. Sharing is new; docs/operate/postgresql.md says what it does not do "
+          "yet."),
+  }};
+  return kTable;
+}
+
+const Table& packages_table() {
+  using S = PackagesConfig;
+  static const Table kTable{{
+      text("network", &S::network, kOptionalNameRule, parse_optional_name,
+           "What may be reached while packages of the API's environments are installed: one of "
+           "`environments`.",
+           {.default_text = "the hosts that this machine's own package managers name"}),
   }};
   return kTable;
 }
@@ -290,7 +317,11 @@ const Table& config_table() {
       text("domain", &S::domain, kDomainRule, parse_domain,
            "What stands behind PORT-ID in the names of sandboxes' ports; its wildcard record leads "
            "to the public listener.",
-           {.default_text = "none: ports are reached by header fields only"}),
+           {.default_text = "none: any name that leads here will do"}),
+      text("allowed_origins", &S::allowed_origins, kOriginsRule, parse_origins,
+           "Whose pages a browser may let use the public listener (CORS). They need a key or token "
+           "like everybody else. Ports of sandboxes answer for themselves.",
+           {.default_text = "none"}),
       text("state_dir", &S::state_dir, kStateDirRule, parse_state_dir,
            "The directory that holds everything Pons keeps.",
            {.default_text = "/var/lib/pons as root, otherwise $XDG_STATE_HOME/pons, or "
@@ -303,19 +334,26 @@ const Table& config_table() {
               "How the processes of Pons are locked in."),
       section("sandbox", &S::sandbox, sandbox_table(),
               "What sandboxes may use, and how many wait ready."),
-      choice("harness", &S::harness, {"native", "opencode", "claude-code", "codex", "pi"},
-             "The program that drives an agent.", {.takes_effect = TakesEffect::kLater}),
+      text("harness", &S::harness, kHarnessRule, parse_name,
+           "The program that drives agents which name none: `native` is Pons itself, `opencode`, "
+           "`claude-code`, `codex` and `pi` are brought by `pons harness install`, and `harnesses` "
+           "names others."),
       section("gateway", &S::gateway, gateway_table(),
               "How calls to models are taken and counted."),
       section("metrics", &S::metrics, metrics_table(), "Figures for programs that watch."),
       section("telemetry", &S::telemetry, telemetry_table(), "Traces of what agents do."),
       section("store", &S::store, store_table(), "Where everything is kept."),
+      section("packages", &S::packages, packages_table(),
+              "How packages of the API's environments are installed."),
       named_documents("providers", &S::providers, kEnvironmentNameRule, is_environment_name,
                       "models.md", "Who answers calls to models, by a name of your own."),
       named_documents("models", &S::models, kModelNameRule, is_model_name, "models.md",
                       "What clients may ask for, and which models of which providers are tried."),
       named_documents("agents", &S::agents, kEnvironmentNameRule, is_environment_name, "agents.md",
                       "Who can be given tasks, by name; `default` is there without being named."),
+      named_documents("harnesses", &S::harnesses, kEnvironmentNameRule, is_environment_name,
+                      "harnesses.md",
+                      "Programs of your own that drive agents, by name: how they are started."),
       named_documents("environments", &S::environments, kEnvironmentNameRule, is_environment_name,
                       "network.md",
                       "What sandboxes may reach, by a name that they are created with."),

@@ -73,7 +73,6 @@ class Loader {
   }
 
   ConfigErrors errors;
-  std::vector<ConfigIssue> warnings;
 
  private:
   static const Node* find_child(const Node& node, std::string_view key) {
@@ -104,10 +103,6 @@ class Loader {
     const auto field = std::ranges::find(table.fields, child.key, &Field::key);
     if (field == table.fields.end()) return fail_unknown_key(table, child, path);
     const std::string field_path = join(path, field->key);
-    if (field->notes.takes_effect == TakesEffect::kLater)
-      warnings.push_back(
-          {file_, child.key_mark.line, child.key_mark.column,
-           fmt::format("{} is checked, but nothing uses it in this release", field_path)});
     std::visit([&](const auto& type) { load_value(*field, type, child, field_path, object); },
                field->type);
   }
@@ -287,8 +282,6 @@ std::expected<LoadedConfig, ConfigErrors> load_config_text(std::string_view yaml
     sort_and_cut(loader.errors);
     return std::unexpected(std::move(loader.errors));
   }
-  sort_and_cut(loader.warnings);
-  loaded.warnings = std::move(loader.warnings);
   return loaded;
 }
 

@@ -58,9 +58,6 @@ bool has_fixed_default(const Field& field) {
   return field.notes.presence == Presence::kOptional && field.notes.default_text.empty();
 }
 
-constexpr std::string_view kLaterSentence =
-    "This release checks the value, but nothing uses it yet.";
-
 // ---- JSON Schema
 
 Json table_schema(const Table& table, const void* defaults);
@@ -105,8 +102,6 @@ Json field_schema(const Field& field, const void* defaults) {
   std::string description(field.doc);
   if (!field.notes.default_text.empty())
     description += fmt::format(" Default: {}.", field.notes.default_text);
-  if (field.notes.takes_effect == TakesEffect::kLater)
-    description.append(" ").append(kLaterSentence);
   Json schema = {{"description", std::move(description)}};
   schema.update(type_schema(field, defaults));
   if (defaults != nullptr && has_fixed_default(field) &&
@@ -143,11 +138,8 @@ std::string default_cell(const Field& field, const void* defaults) {
 std::string table_markdown(const Table& table, const void* defaults) {
   std::string out = "| Key | Value | Default | Meaning |\n|---|---|---|---|\n";
   for (const Field& field : table.fields)
-    out += fmt::format("| `{}` | {} | {} | {}{} |\n", field.key, expected_value(field),
-                       default_cell(field, defaults), field.doc,
-                       field.notes.takes_effect == TakesEffect::kLater
-                           ? fmt::format(" **{}**", kLaterSentence)
-                           : "");
+    out += fmt::format("| `{}` | {} | {} | {} |\n", field.key, expected_value(field),
+                       default_cell(field, defaults), field.doc);
   for (const Rule& rule : table.rules) out += fmt::format("\n`{}` {}.\n", rule.key, rule.promise);
   return out;
 }
@@ -159,10 +151,8 @@ std::string sections_markdown(const Table& table, const void* defaults) {
       out += fmt::format("\n### {}\n\n{}\n\n{}", field.key, field.doc,
                          table_markdown(*type->table, type->const_member(defaults)));
     if (const auto* type = std::get_if<NamedSectionsType>(&field.type))
-      out += fmt::format(
-          "\n### {}\n\n{}{} Each name is made of {}, and has:\n\n{}", field.key, field.doc,
-          field.notes.takes_effect == TakesEffect::kLater ? fmt::format(" {}", kLaterSentence) : "",
-          type->name_rule.what, table_markdown(*type->table, nullptr));
+      out += fmt::format("\n### {}\n\n{} Each name is made of {}, and has:\n\n{}", field.key,
+                         field.doc, type->name_rule.what, table_markdown(*type->table, nullptr));
     if (const auto* type = std::get_if<NamedDocumentsType>(&field.type))
       out += fmt::format(
           "\n### {}\n\n{} Each name is made of {}; [{}]({}) says what stands below it.\n",
@@ -172,12 +162,10 @@ std::string sections_markdown(const Table& table, const void* defaults) {
 }
 
 bool is_comment(const Field& field) {
-  return !std::holds_alternative<SectionType>(field.type) &&
-         (!has_fixed_default(field) || field.notes.takes_effect == TakesEffect::kLater);
+  return !std::holds_alternative<SectionType>(field.type) && !has_fixed_default(field);
 }
 
-// The file that says what an empty one means. What depends on the machine or is not used yet stands
-// in a comment.
+// The file that says what an empty one means. What depends on the machine stands in a comment.
 std::string defaults_yaml(const Table& table, const void* defaults, const std::string& indent) {
   std::string out;
   for (const Field& field : table.fields) {

@@ -142,7 +142,7 @@ TEST(Substitution, SubstitutedValueNeverStandsInAMessage) {
   const auto values = from({{"S", "hunter2hunter2"}, {"NEAR", "inf"}}, {{"/s", "hunter2hunter2"}});
   for (const char* yaml :
        {"listen: ${env:S}", "state_dir: ${file:/s}", "log: {level: '${env:S}'}",
-        "harness: x${env:S}", "credentials: {A: {allowed_host: 'https://${env:S}'}}",
+        "harness: X${env:S}", "credentials: {A: {allowed_host: 'https://${env:S}'}}",
         "listen: ${env:S}${env:MISSING}", "limits: {connections: '${env:S}'}", "'${env:S}': 1",
         "log: '${env:S}'"}) {
     const std::string message = only_error(yaml, values);

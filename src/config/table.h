@@ -75,12 +75,10 @@ struct NamedDocumentsType {
 };
 
 enum class Presence : std::uint8_t { kOptional, kRequired };
-enum class TakesEffect : std::uint8_t { kNow, kLater };  // kLater: checked, but nothing uses it yet
 
 struct Notes {
   std::string_view default_text = {};  // where the default depends on the machine
   Presence presence = Presence::kOptional;
-  TakesEffect takes_effect = TakesEffect::kNow;
 };
 
 struct Field {

@@ -154,6 +154,37 @@ Parsed<std::string> parse_domain(const std::string& text) {
   return text;
 }
 
+// Compared letter by letter with what a browser says, which says each in one way only.
+Parsed<std::string> parse_origins(const std::string& text) {
+  constexpr std::size_t kOriginsMax = 32;
+  if (text.empty()) return text;
+  const auto origins = split(text, ' ');
+  if (origins.size() > kOriginsMax)
+    return std::unexpected(fmt::format("name at most {} origins", kOriginsMax));
+  for (const std::string_view origin : origins) {
+    const bool secure = origin.starts_with("https://");
+    if (!secure && !origin.starts_with("http://"))
+      return std::unexpected("an origin begins with https:// or http://; there is no wildcard");
+    std::string_view host = origin.substr(secure ? 8 : 7);
+    if (host.contains('/')) return std::unexpected("leave out the path and the slash at the end");
+    if (std::ranges::any_of(host, is_upper)) return std::unexpected("write it in lower case");
+    // Behind the last colon stands a port, unless that colon is one of an address in brackets.
+    const std::size_t colon = host.rfind(':');
+    if (colon != std::string_view::npos && host.find(']', colon) == std::string_view::npos) {
+      const auto port = parse_decimal(host.substr(colon + 1));
+      if (!port || *port == 0 || *port > 65'535) return std::unexpected("a port is 1 to 65535");
+      if (*port == (secure ? 443 : 80))
+        return std::unexpected("leave out the usual port: browsers do so too");
+      host = host.substr(0, colon);
+    }
+    const bool bracketed = host.starts_with('[') && host.ends_with(']');
+    const auto labels = split(host, '.');
+    if (host.empty() || (!bracketed && !std::ranges::all_of(labels, is_label)))
+      return std::unexpected("an origin is a scheme, a host, and a port if need be");
+  }
+  return text;
+}
+
 Parsed<std::string> parse_optional_listen_address(const std::string& text) {
   if (text.empty()) return text;
   auto address = parse_listen_address(text);
@@ -220,6 +251,17 @@ bool is_environment_name(std::string_view text) {
   constexpr std::size_t kNameBytesMax = 64;
   return !text.empty() && text.size() <= kNameBytesMax && is_lower(text.front()) &&
          std::ranges::all_of(text, [](char c) { return is_lower(c) || is_digit(c) || c == '-'; });
+}
+
+Parsed<std::string> parse_name(const std::string& text) {
+  if (text.empty()) return std::unexpected("must not be empty");
+  return parse_optional_name(text);
+}
+
+Parsed<std::string> parse_optional_name(const std::string& text) {
+  if (!text.empty() && !is_environment_name(text))
+    return std::unexpected("use lower-case letters, digits and hyphens, and a letter in front");
+  return text;
 }
 
 std::string state_dir_for(uid_t user, const std::string& xdg_state_home, const std::string& home) {

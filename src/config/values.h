@@ -30,6 +30,9 @@ Parsed<std::string> parse_host_name(const std::string& text);
 // Such a name, and a port if it has one; empty is none.
 Parsed<std::string> parse_domain(const std::string& text);
 
+// Origins as browsers write them, separated by one space; empty is none.
+Parsed<std::string> parse_origins(const std::string& text);
+
 // An address and port as parse_listen_address takes them; empty is none.
 Parsed<std::string> parse_optional_listen_address(const std::string& text);
 
@@ -42,6 +45,11 @@ Parsed<std::string> parse_optional_url(const std::string& text);
 // A name for an environment variable, or empty.
 Parsed<std::string> parse_optional_database(const std::string& text);
 Parsed<std::string> parse_optional_variable(const std::string& text);
+
+// A name as of is_environment_name.
+Parsed<std::string> parse_name(const std::string& text);
+// The same, or nothing.
+Parsed<std::string> parse_optional_name(const std::string& text);
 
 // What clients call a model: letters, digits and -._:/ and at most 128 of them.
 bool is_model_name(std::string_view text);

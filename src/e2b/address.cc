@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pons/base/id.h"
 #include "pons/base/text.h"
 #include "query.h"
 
@@ -11,11 +12,18 @@ namespace {
 
 constexpr std::size_t kIdBytesMax = 64;
 constexpr std::uint64_t kPortMax = 65'535;
+constexpr char kIdMark = 'i';
+constexpr std::size_t kIdRandomBytes = 20;
 
 bool is_sandbox_id(std::string_view text) {
   return !text.empty() && text.size() <= kIdBytesMax && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   });
+}
+
+bool is_made_here(std::string_view id) {
+  return id.size() == 1 + kIdRandomBytes && id.front() == kIdMark &&
+         id.find('-') == std::string_view::npos;
 }
 
 std::optional<Address> make_address(std::string_view id, std::string_view port) {
@@ -33,9 +41,10 @@ std::string_view without_port(std::string_view host) {
 std::string first_label(std::string_view host, std::string_view domain) {
   if (domain.find(':') == std::string_view::npos) host = without_port(host);
   if (host.ends_with('.')) host.remove_suffix(1);
-  if (domain.empty() || host.size() < domain.size() + 2) return {};
-  const std::size_t dot = host.size() - domain.size() - 1;
-  if (host[dot] != '.' || !equal_ignoring_case(host.substr(dot + 1), domain)) return {};
+  if (host.size() < domain.size() + 2) return {};
+  const std::size_t dot = domain.empty() ? host.find('.') : host.size() - domain.size() - 1;
+  if (dot == std::string_view::npos || host[dot] != '.') return {};
+  if (!domain.empty() && !equal_ignoring_case(host.substr(dot + 1), domain)) return {};
   std::string label(host.substr(0, dot));
   std::ranges::transform(label, label.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -54,11 +63,16 @@ std::optional<Address> address_of_host(const http::RequestHead& head, std::strin
   const std::string label = first_label(head.host, domain);
   const std::size_t dash = label.find('-');
   if (dash == std::string::npos) return std::nullopt;
-  return make_address(std::string_view(label).substr(dash + 1),
-                      std::string_view(label).substr(0, dash));
+  const std::string_view id = std::string_view(label).substr(dash + 1);
+  if (domain.empty() && !is_made_here(id)) return std::nullopt;
+  return make_address(id, std::string_view(label).substr(0, dash));
 }
 
 }  // namespace
+
+std::string make_sandbox_id() {
+  return kIdMark + random_text(kIdRandomBytes);
+}
 
 Result<std::optional<Address>> find_address(const http::RequestHead& head,
                                             std::string_view domain) {

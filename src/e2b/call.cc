@@ -29,6 +29,18 @@ bool is_gone(const Error& error) {
   return std::string_view(error.step) == kReachSandbox;
 }
 
+Task<Result<void>> wake_for(sandbox::Provider& provider, const sandbox::SandboxInfo& info,
+                            sandbox::Milliseconds time) {
+  // Before, too: the time of one that runs may be over at once.
+  CO_TRY_VOID(co_await provider.set_lifetime(info.id, time, info.limits.pause_at_end));
+  CO_TRY_VOID(co_await provider.resume(info.id));
+  CO_TRY_VOID(co_await provider.set_lifetime(info.id, time, info.limits.pause_at_end));
+  if (info.labels.contains(kColdPauseLabel)) {
+    CO_TRY_VOID(co_await provider.set_label(info.id, kColdPauseLabel, ""));
+  }
+  co_return {};
+}
+
 Task<Result<void>> Call::ensure_awake() {
   auto info = co_await provider.inspect(id());
   if (!info) {
@@ -38,12 +50,11 @@ Task<Result<void>> Call::ensure_awake() {
   }
   if (info->state == sandbox::State::kRunning) co_return {};
   if (info->state == sandbox::State::kEnded) directory_.forget(id());
-  if (info->state == sandbox::State::kEnded || !access->auto_resume) co_return gone_error(id());
+  if (info->state == sandbox::State::kEnded || !access->auto_resume || is_paused_cold(*info))
+    co_return gone_error(id());
   // Its time may be what ended in the pause: traffic gives it a new one.
   constexpr sandbox::Milliseconds kWokenFor = std::chrono::minutes(5);
-  CO_TRY_VOID(co_await provider.set_lifetime(id(), kWokenFor, info->limits.pause_at_end));
-  CO_TRY_VOID(co_await provider.resume(id()));
-  co_return {};
+  co_return co_await wake_for(provider, *info, kWokenFor);
 }
 
 // A file may be missing, too, and a directory be there already: only the sandbox's state tells.

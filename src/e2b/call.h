@@ -61,6 +61,11 @@ class Call {
   Directory& directory_;
 };
 
+// Wakes one that is paused, and gives it this time from now. Whoever pauses takes the time away
+// afterwards: it is given again once the sandbox runs.
+Task<Result<void>> wake_for(sandbox::Provider& provider, const sandbox::SandboxInfo& info,
+                            sandbox::Milliseconds time);
+
 // The sandbox cannot be reached: not a failure of what was asked of it.
 Error gone_error(const std::string& sandbox);
 bool is_gone(const Error& error);

@@ -33,9 +33,20 @@ std::string make_envelope(std::uint8_t flags, std::string_view payload) {
   return bytes;
 }
 
+namespace {
+
+// By its own step, or as the warden describes those of the cell and of the cell's programs. What
+// follows may be anything, the name of a file among it.
+bool names_nobody(const Error& error) {
+  return std::string_view(error.step) == "find user" || error.message.starts_with("find user (") ||
+         error.message.starts_with("use file: cannot find user ");
+}
+
+}  // namespace
+
 RpcCode rpc_code(const Error& error) {
   // A name that stands for nobody in the sandbox is a wrong login to the SDKs.
-  if (error.describe().find("find user") != std::string::npos) return {"unauthenticated", 401};
+  if (names_nobody(error)) return {"unauthenticated", 401};
   switch (error.code) {
     case ErrorCode::kInvalid:
       return {"invalid_argument", 400};
@@ -62,6 +73,10 @@ RpcCode rpc_code(const Error& error) {
 
 std::string rpc_error_json(const Error& error) {
   return dump_json({{"code", rpc_code(error).name}, {"message", explain(error)}});
+}
+
+std::string end_of_stream(const Error& error) {
+  return make_envelope(Envelope::kEnd, "{\"error\":" + rpc_error_json(error) + "}");
 }
 
 std::string explain(const Error& error) {

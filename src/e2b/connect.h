@@ -38,6 +38,10 @@ RpcCode rpc_code(const Error& error);
 // {"code":…,"message":…}
 std::string rpc_error_json(const Error& error);
 
+inline constexpr const char* kStreamType = "application/connect+json";
+// The end of a stream that failed.
+std::string end_of_stream(const Error& error);
+
 // What to tell a person: the message alone where there is one.
 std::string explain(const Error& error);
 

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "address.h"
+#include "call.h"
 #include "control_request.h"
 #include "listing.h"
 #include "new_sandbox.h"
@@ -30,13 +33,16 @@ Error not_found(std::string_view id) {
                     fmt::format("Sandbox \"{}\" doesn't exist or you don't have access to it", id));
 }
 
-// As a server's name inside a host name: letters and digits only.
-std::string make_sandbox_id() {
-  return "i" + random_text(20);
+// What programs inside know it by; a caller's variables of these names do not hide it.
+void put_identity(const std::string& id, const std::string& template_id,
+                  std::map<std::string, std::string>& environment) {
+  environment["E2B_SANDBOX"] = "true";
+  environment["E2B_SANDBOX_ID"] = id;
+  environment["E2B_TEMPLATE_ID"] = template_id;
 }
 
 // To anyone: there is nothing to be found out about what does not exist.
-Task<> refuse(http::Exchange& exchange, const http::PathValues&) {
+Task<> answer_unknown(http::Exchange& exchange, const http::PathValues&) {
   constexpr int kNotImplemented = 501;
   const std::string_view path = exchange.request().path();
   for (const std::string_view part :
@@ -82,6 +88,10 @@ Task<> ControlPlane::answer(http::Exchange& exchange, Work work, std::string wor
   exchange.respond(response ? *std::move(response) : refusal(response.error()));
 }
 
+void ControlPlane::refuse(http::Exchange& exchange, int status, std::string_view message) {
+  exchange.respond(refusal(status, message));
+}
+
 http::RouteHandler ControlPlane::handler_of(Work work) {
   return [this, work](http::Exchange& exchange, const http::PathValues& values) {
     return answer(exchange, work, values.empty() ? std::string() : std::string(values.front()));
@@ -122,7 +132,7 @@ http::Handler ControlPlane::make_handler() {
   for (const char* method : {"GET", "POST", "PUT", "DELETE", "PATCH"})
     for (const char* pattern : {"/", "/{a}", "/{a}/{b}", "/{a}/{b}/{c}", "/{a}/{b}/{c}/{d}",
                                 "/{a}/{b}/{c}/{d}/{e}", "/{a}/{b}/{c}/{d}/{e}/{f}"})
-      routes.push_back({method, pattern, refuse});
+      routes.push_back({method, pattern, answer_unknown});
   return http::route(std::move(routes));
 }
 
@@ -147,9 +157,7 @@ Task<Result<http::Response>> ControlPlane::create(Request request) {
   create.hostname = kHostname;
   create.login_shell = true;  // as the SDK starts every command
   CO_TRY(create.template_name, co_await resolve_template(request.caller, wanted.template_id));
-  create.environment.insert({{"E2B_SANDBOX", "true"},
-                             {"E2B_SANDBOX_ID", create.id},
-                             {"E2B_TEMPLATE_ID", wanted.template_id}});
+  put_identity(create.id, wanted.template_id, create.environment);
   create.limits.memory_bytes = 0;  // 0: what the operator has set
   create.limits.cpu_percent = 0;
   create.limits.pids = 0;
@@ -222,7 +230,8 @@ Task<Result<http::Response>> ControlPlane::list(Request request) {
   Json listed = Json::array();
   for (const SandboxInfo& info : page.sandboxes) listed.push_back(listed_json(info));
   http::Response response = json_response(200, listed);
-  if (!page.next.empty()) response.fields = {{"x-next-token", page.next}};
+  response.fields = {{"X-Total-Running", fmt::format("{}", page.running)}};
+  if (!page.next.empty()) response.fields.emplace_back("x-next-token", page.next);
   co_return response;
 }
 
@@ -251,17 +260,21 @@ Task<Result<http::Response>> ControlPlane::connect(Request request) {
   const Milliseconds time = timeout.value_or(request.old ? kTimeoutDefaultOld : kTimeoutDefault);
   CO_TRY(const bool cold, wants_cold(body));
   CO_TRY(auto info, co_await find(request.caller, request.word));
-  const bool paused = info.state == State::kPaused;
-  const auto ends = request.now_unix_ms() + time.count();
-  // Its time was what paused it, and that was to keep files only.
-  const bool ended_cold = read_particulars(info).is_cold_after_pause && info.ends_unix_ms &&
-                          *info.ends_unix_ms <= request.now_unix_ms();
-  if (paused || (info.ends_unix_ms && *info.ends_unix_ms < ends)) {
-    CO_TRY_VOID(co_await provider_.set_lifetime(info.id, time, info.limits.pause_at_end));
+  if (info.state != State::kPaused && request.exchange.request().path().ends_with("/resume"))
+    co_return make_error(ErrorCode::kConflict, "resume", "Sandbox is already running");
+  const auto now = request.now_unix_ms();
+  bool time_paused_it =
+      info.state == State::kPaused && info.ends_unix_ms && *info.ends_unix_ms <= now;
+  if (info.state != State::kPaused && info.ends_unix_ms &&
+      *info.ends_unix_ms < now + time.count()) {
+    CO_TRY(info, co_await provider_.set_lifetime(info.id, time, info.limits.pause_at_end));
+    time_paused_it = info.state == State::kPaused;  // since it was looked at
   }
+  const bool paused = info.state == State::kPaused;
   if (paused) {
-    CO_TRY_VOID(co_await provider_.resume(info.id));
-    if (cold || ended_cold) {
+    CO_TRY_VOID(co_await wake_for(provider_, info, time));
+    // Of some, a pause at their end was to keep files only.
+    if (cold || (time_paused_it && read_particulars(info).is_cold_after_pause)) {
       CO_TRY_VOID(co_await end_processes(info.id));
     }
   }
@@ -312,22 +325,41 @@ Task<Result<http::Response>> ControlPlane::pause(Request request) {
   if (cold) {
     CO_TRY_VOID(co_await end_processes(info.id));
   }
+  if (cold != info.labels.contains(kColdPauseLabel)) {
+    CO_TRY_VOID(co_await provider_.set_label(info.id, kColdPauseLabel, cold ? "yes" : ""));
+  }
+  if (auto paused = co_await provider_.pause(info.id); !paused) {
+    if (cold) (void)co_await provider_.set_label(info.id, kColdPauseLabel, "");
+    co_return std::move(paused).error();
+  }
   // A paused sandbox waits for its owner, however long that takes.
-  CO_TRY_VOID(co_await provider_.set_lifetime(info.id, Milliseconds(0), info.limits.pause_at_end));
-  CO_TRY_VOID(co_await provider_.pause(info.id));
+  auto endless =
+      co_await provider_.set_lifetime(info.id, Milliseconds(0), info.limits.pause_at_end);
+  if (!endless) {
+    (void)co_await provider_.resume(info.id);
+    co_return std::move(endless).error();
+  }
+  // Somebody woke it meanwhile: what runs has an end.
+  if (endless->state == State::kRunning) {
+    CO_TRY_VOID(
+        co_await provider_.set_lifetime(info.id, kTimeoutDefault, info.limits.pause_at_end));
+  }
   co_return empty_response();
 }
 
 // ---- copies
 
 Task<Result<SandboxInfo>> ControlPlane::fork_one(const Caller& caller, const SandboxInfo& from,
-                                                 Milliseconds timeout) {
+                                                 Milliseconds timeout, std::string checkpoint) {
   sandbox::CreateRequest create{.id = make_sandbox_id(),
                                 .template_name = from.template_name,
                                 .hostname = kHostname,
                                 .labels = from.labels,
                                 .limits = from.limits};
   create.limits.lifetime_max = timeout;
+  create.keep_checkpoint = std::move(checkpoint);
+  // What else its environment holds, the warden takes over.
+  put_identity(create.id, read_particulars(from).template_id, create.environment);
   // As it is now, not as it began.
   auto policy = co_await surroundings_.find_network(from.id);
   if (policy)
@@ -360,16 +392,33 @@ Task<Result<http::Response>> ControlPlane::fork(Request request) {
   if (count < 1 || count > kForksMax)
     co_return make_error(ErrorCode::kInvalid, "fork", "count is a number from 1 to 100");
   CO_TRY(const auto from, co_await find(request.caller, request.word));
+  if (from.state == State::kPaused)
+    co_return make_error(ErrorCode::kConflict, "fork", "Sandbox is paused; resume it first");
+  // All of them have the files of one moment, and only the first one costs the origin something.
+  const std::string checkpoint = count > 1 ? "fork-" + random_text(12) : std::string();
   Json made = Json::array();
+  std::optional<Error> none;
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto info = co_await fork_one(request.caller, from, timeout.value_or(kTimeoutDefault));
+    const auto info =
+        co_await fork_one(request.caller, from, timeout.value_or(kTimeoutDefaultOld), checkpoint);
     if (info) {
       made.push_back({{"sandbox", sandbox_json(*info, settings_.domain)}});
       continue;
     }
+    // What keeps the first one from being made would keep all: nothing was forked.
+    if (i == 0) {
+      none = info.error();
+      break;
+    }
     const http::Response refused = refusal(info.error());
     made.push_back({{"error", {{"code", refused.status}, {"message", info.error().message}}}});
   }
+  if (!checkpoint.empty()) {
+    const auto let_go = co_await provider_.commit(from.id, checkpoint);
+    if (!let_go && let_go.error().code != ErrorCode::kNotFound)
+      LOG_WARN("what forks stand on stays", {"error", let_go.error()});
+  }
+  if (none) co_return *std::move(none);
   co_return json_response(201, made);
 }
 

@@ -80,8 +80,11 @@ class ControlPlaneTest : public ::testing::Test, public Surroundings {
   }
   Task<Result<std::string>> ask_secrets(std::string question) override {
     question_ = std::move(question);
-    co_return R"({"secrets":[{"id":"sec1","name":"n","version":1,"metadata":{},)"
-              R"("created_unix_ms":1,"updated_unix_ms":2}]})";
+    Json secrets = *parse_json(secrets_);
+    for (Json& secret : secrets)
+      secret.update({{"name", "n"}, {"version", 1}, {"metadata", Json::object()}});
+    for (Json& secret : secrets) secret["updated_unix_ms"] = 2;
+    co_return dump_json({{"secrets", std::move(secrets)}});
   }
 
   http::Response ask(std::string method, std::string target, std::string body = "") {
@@ -102,6 +105,7 @@ class ControlPlaneTest : public ::testing::Test, public Surroundings {
   bool store_is_down_ = false;
   std::string policy_;
   std::string question_;
+  std::string secrets_ = R"([{"id":"sec1","created_unix_ms":1}])";
   std::vector<std::string> ended_;
   std::vector<OpenRecord> open_;
   std::unique_ptr<linux::Loop> loop_ = std::move(*linux::Loop::create());
@@ -117,6 +121,7 @@ TEST_F(ControlPlaneTest, ANewSandboxHasTokensAndWhatWasAskedFor) {
   const Json body = json(made);
   EXPECT_EQ(made.status, 201);
   EXPECT_EQ(body["templateID"], "base");
+  EXPECT_EQ(body["alias"], "base");
   EXPECT_EQ(body["domain"], "sbx.test");
   EXPECT_GE(body["envdAccessToken"].get<std::string>().size(), 32U);
   ASSERT_EQ(provider_.created.size(), 1U);
@@ -190,6 +195,53 @@ TEST_F(ControlPlaneTest, ConnectExtendsAndNeverShortensAndWakes) {
   EXPECT_EQ(ask("POST", "/v2/sandboxes/" + id + "/connect", R"({"timeout":5})").status, 201);
   EXPECT_EQ(provider_.lifetimes.back(), std::chrono::seconds(5));
   EXPECT_EQ(provider_.resumes, 1);
+  EXPECT_EQ(ask("POST", "/sandboxes/" + id + "/resume").status, 409);
+}
+
+TEST_F(ControlPlaneTest, APauseThatFailsLeavesTheTimeAsItWas) {
+  const std::string id = make(R"(,"timeout":60)");
+  provider_.pause_error = make_error(ErrorCode::kIo, "freeze", "not now");
+  EXPECT_EQ(ask("POST", "/sandboxes/" + id + "/pause").status, 500);
+  EXPECT_TRUE(provider_.lifetimes.empty());
+}
+
+TEST_F(ControlPlaneTest, WhatSomebodyWakesDuringAPauseHasAnEnd) {
+  const std::string id = make(R"(,"timeout":60)");
+  provider_.wakes_before_lifetime = true;
+  EXPECT_EQ(ask("POST", "/sandboxes/" + id + "/pause").status, 204);
+  EXPECT_GT(provider_.lifetimes.back().count(), 0);
+  provider_.wakes_before_lifetime = false;
+  ASSERT_EQ(ask("POST", "/sandboxes/" + id + "/pause").status, 204);
+  provider_.lifetimes.clear();
+  EXPECT_EQ(ask("POST", "/v2/sandboxes/" + id + "/connect", R"({"timeout":5})").status, 201);
+  const std::vector<sandbox::Milliseconds> twice(2, std::chrono::seconds(5));
+  EXPECT_EQ(provider_.lifetimes, twice) << "before it runs, and once it does";
+}
+
+TEST_F(ControlPlaneTest, ATimeThatEndsWhileSomebodyConnectsIsNoReasonToStaySleeping) {
+  const std::string id = make(R"(,"timeout":60,"autoPause":true)");
+  provider_.sandboxes[id].ends_unix_ms = 1;
+  provider_.pauses_before_lifetime = true;
+  EXPECT_EQ(ask("POST", "/v2/sandboxes/" + id + "/connect", R"({"timeout":5})").status, 201);
+  EXPECT_EQ(provider_.sandboxes[id].state, sandbox::State::kRunning);
+  EXPECT_EQ(provider_.resumes, 1);
+}
+
+TEST_F(ControlPlaneTest, APauseWithoutMemoryIsMarkedUntilItsOwnerEndsIt) {
+  const std::string id = make(R"(,"timeout":60,"autoResume":{"enabled":true})");
+  const auto marked = [&] { return is_paused_cold(provider_.sandboxes.at(id)); };
+  EXPECT_EQ(ask("POST", "/sandboxes/" + id + "/pause", R"({"memory":false})").status, 204);
+  EXPECT_TRUE(marked());
+  EXPECT_EQ(ask("POST", "/v2/sandboxes/" + id + "/connect", R"({"timeout":5})").status, 201);
+  EXPECT_FALSE(marked());
+  EXPECT_EQ(ask("POST", "/sandboxes/" + id + "/pause").status, 204);
+  EXPECT_FALSE(marked());
+  EXPECT_FALSE(provider_.sandboxes.at(id).labels.contains(kColdPauseLabel));
+  // One that fails leaves no mark for the next one.
+  EXPECT_EQ(ask("POST", "/v2/sandboxes/" + id + "/connect", R"({"timeout":5})").status, 201);
+  provider_.pause_error = make_error(ErrorCode::kIo, "freeze", "not now");
+  EXPECT_EQ(ask("POST", "/sandboxes/" + id + "/pause", R"({"memory":false})").status, 500);
+  EXPECT_FALSE(provider_.sandboxes.at(id).labels.contains(kColdPauseLabel));
 }
 
 TEST_F(ControlPlaneTest, ATimeoutOfZeroIsNowAndNotNever) {
@@ -202,13 +254,14 @@ TEST_F(ControlPlaneTest, PagesFollowEachOtherAndFiltersHold) {
   for (int i = 0; i < 5; ++i) make(R"(,"metadata":{"n":")" + std::to_string(i) + R"(","u":"a b"})");
   const auto first = ask("GET", "/v2/sandboxes?limit=2");
   ASSERT_EQ(json(first).size(), 2U);
-  ASSERT_EQ(first.fields.size(), 1U);
+  EXPECT_EQ(first.fields.front(), (std::pair<std::string, std::string>("X-Total-Running", "5")));
+  ASSERT_EQ(first.fields.size(), 2U);
   std::set<std::string> seen;
   std::string token;
   for (int page = 0; page < 3; ++page) {
     const auto answer = ask("GET", "/v2/sandboxes?limit=2&nextToken=" + token);
     for (const Json& one : json(answer)) seen.insert(one["sandboxID"]);
-    token = answer.fields.empty() ? "" : answer.fields.front().second;
+    token = answer.fields.size() < 2 ? "" : answer.fields.back().second;
   }
   EXPECT_EQ(seen.size(), 5U);
   EXPECT_TRUE(token.empty());
@@ -216,6 +269,9 @@ TEST_F(ControlPlaneTest, PagesFollowEachOtherAndFiltersHold) {
   EXPECT_EQ(json(ask("GET", "/v2/sandboxes?metadata=u%3Dother")).size(), 0U);
   EXPECT_EQ(json(ask("GET", "/v2/sandboxes?state=paused")).size(), 0U);
   EXPECT_EQ(ask("GET", "/v2/sandboxes?limit=0").status, 400);
+  EXPECT_EQ(ask("GET", "/v2/sandboxes?state=running,asleep").status, 400);
+  EXPECT_EQ(ask("GET", "/v2/sandboxes?order=up").status, 400);
+  EXPECT_EQ(ask("GET", "/v2/sandboxes?order=desc&state=running").status, 200);
   EXPECT_EQ(ask("GET", "/v2/sandboxes?nextToken=x").status, 400);
 }
 
@@ -229,10 +285,107 @@ TEST_F(ControlPlaneTest, ForksHaveTokensOfTheirOwn) {
   const std::string a = made[0]["sandbox"]["sandboxID"], b = made[1]["sandbox"]["sandboxID"];
   EXPECT_NE(token(a), token(b));
   EXPECT_NE(token(a), token(id));
+  for (const auto& request : {provider_.created.at(1), provider_.created.at(2)}) {
+    EXPECT_EQ(request.environment.at("E2B_SANDBOX_ID"), request.id);
+    EXPECT_EQ(request.environment.at("E2B_TEMPLATE_ID"), "base");
+    EXPECT_EQ(request.limits.lifetime_max, std::chrono::seconds(15));
+    EXPECT_EQ(std::vector{request.keep_checkpoint}, provider_.committed);
+  }
   for (const char* count : {"0", "101", "-1", "\"2\""})
     EXPECT_EQ(
         ask("POST", "/sandboxes/" + id + "/fork", fmt::format(R"({{"count":{}}})", count)).status,
         400);
+}
+
+TEST_F(ControlPlaneTest, AForkThatCannotBeMadeIsARefusalAndNoListOfErrors) {
+  const std::string id = make();
+  provider_.fork_error = make_error(ErrorCode::kConflict, "fork", "busy_writers: close it");
+  const auto refused = ask("POST", "/sandboxes/" + id + "/fork", R"({"count":5})");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_EQ(provider_.forks_asked, 1) << "what keeps the first one keeps all";
+  provider_.fork_error.reset();
+  ASSERT_EQ(ask("POST", "/sandboxes/" + id + "/pause").status, 204);
+  EXPECT_EQ(ask("POST", "/sandboxes/" + id + "/fork").status, 409);
+  EXPECT_EQ(provider_.forks_asked, 1);
+}
+
+TEST_F(ControlPlaneTest, SnapshotsAreNamedAsCallersNameThem) {
+  const std::string id = make();
+  const auto name_of = [&](const char* said) {
+    return json(ask("POST", "/sandboxes/" + id + "/snapshots",
+                    fmt::format(R"({{"name":"{}"}})", said)))["snapshotID"];
+  };
+  EXPECT_EQ(name_of("Snap"), "snap:default");
+  EXPECT_EQ(provider_.templates.back().name, "own.mine.snap");
+  EXPECT_EQ(name_of("mine/Snap:v2"), "snap:v2");
+  EXPECT_EQ(provider_.templates.back().name, "own.mine.snap..v2");
+  for (const char* said : {"snap", "SNAP:default", "mine/snap", "snap:v2", "mine/snap:V2"})
+    EXPECT_EQ(ask("POST", "/v2/sandboxes", fmt::format(R"({{"templateID":"{}"}})", said)).status,
+              201)
+        << said;
+  for (const char* said : {"theirs/snap", "snap:v3", "OWN.mine.snap"})
+    EXPECT_EQ(ask("POST", "/v2/sandboxes", fmt::format(R"({{"templateID":"{}"}})", said)).status,
+              404)
+        << said;
+  EXPECT_EQ(json(ask("GET", "/snapshots?name=snap%3Av2"))[0]["snapshotID"], "snap:v2");
+}
+
+TEST_F(ControlPlaneTest, AProjectsOwnSnapshotIsWhatItMeansByTheName) {
+  const std::string id = make();
+  provider_.templates.push_back({.name = "tools"});
+  ASSERT_EQ(ask("POST", "/sandboxes/" + id + "/snapshots", R"({"name":"tools"})").status, 201);
+  for (const char* said : {"tools", "tools:default"}) {
+    ask("POST", "/v2/sandboxes", fmt::format(R"({{"templateID":"{}"}})", said));
+    EXPECT_EQ(provider_.created.back().template_name, "own.mine.tools") << said;
+  }
+  project_ = "theirs";
+  ask("POST", "/v2/sandboxes", R"({"templateID":"tools"})");
+  EXPECT_EQ(provider_.created.back().template_name, "tools");
+  const std::string other = make();
+  for (const char* said : {"host", "base", "Base:default", "theirs/host"}) {
+    const auto refused =
+        ask("POST", "/sandboxes/" + other + "/snapshots", fmt::format(R"({{"name":"{}"}})", said));
+    EXPECT_EQ(refused.status, 409) << said;
+    EXPECT_EQ(json(refused)["code"], 409);
+  }
+  EXPECT_EQ(ask("POST", "/sandboxes/" + other + "/snapshots", R"({"name":"base:v2"})").status, 201);
+}
+
+TEST_F(ControlPlaneTest, SnapshotsAreOfTheSandboxThatIsNamedAndNoOther) {
+  provider_.templates.push_back({.name = "own.mine.a", .source = "snapshot of iabc"});
+  EXPECT_EQ(json(ask("GET", "/snapshots?sandboxID=iabc")).size(), 1U);
+  for (const char* other : {"abc", "c", "", "of%20iabc"})
+    EXPECT_EQ(json(ask("GET", fmt::format("/snapshots?sandboxID={}", other))).size(), 0U) << other;
+}
+
+TEST_F(ControlPlaneTest, WhatIsDeletedBetweenTwoPagesMakesNothingElseVanish) {
+  for (int i = 0; i < 5; ++i)
+    provider_.templates.push_back(
+        {.name = fmt::format("own.mine.s{}", i), .created_unix_ms = i / 2});
+  secrets_ = R"([{"id":"s0","created_unix_ms":0},{"id":"s1","created_unix_ms":0},)"
+             R"({"id":"s2","created_unix_ms":1},{"id":"s3","created_unix_ms":1},)"
+             R"({"id":"s4","created_unix_ms":2}])";
+  const auto ids = [&](const http::Response& page, const char* name) {
+    std::vector<std::string> listed;
+    for (const Json& one : json(page)) listed.push_back(one[name].get<std::string>().substr(0, 2));
+    return listed;
+  };
+  for (const auto& [path, name] :
+       {std::pair("/snapshots?limit=2", "snapshotID"), std::pair("/secrets?limit=2", "secretID")}) {
+    const auto first = ask("GET", path);
+    EXPECT_EQ(ids(first, name), (std::vector<std::string>{"s4", "s3"}));
+    ASSERT_EQ(first.fields.size(), 1U);
+    provider_.templates.pop_back();  // s4 is gone, and s3, where the next page begins
+    provider_.templates.pop_back();
+    secrets_ = R"([{"id":"s0","created_unix_ms":0},{"id":"s1","created_unix_ms":0},)"
+               R"({"id":"s2","created_unix_ms":1}])";
+    const std::string next = fmt::format("{}&nextToken={}", path, first.fields.front().second);
+    EXPECT_EQ(ids(ask("GET", next), name), (std::vector<std::string>{"s2", "s1"}));
+    secrets_ = R"([{"id":"s0","created_unix_ms":0},{"id":"s1","created_unix_ms":0},)"
+               R"({"id":"s2","created_unix_ms":1},{"id":"s3","created_unix_ms":1},)"
+               R"({"id":"s4","created_unix_ms":2}])";
+    EXPECT_EQ(ask("GET", std::string(path) + "&nextToken=7").status, 400);
+  }
 }
 
 TEST_F(ControlPlaneTest, SnapshotsBelongToTheirProject) {
@@ -361,6 +514,9 @@ TEST(NetworkOptionsTest, WordsBecomeAPolicy) {
             R"({"mode":"public"})");
   EXPECT_EQ(policy_of(R"({"rules":{"a.example":[{"transform":{"headers":{"X":"1"}}},{}]}})"),
             R"({"mode":"public","fields":[{"host":"a.example","set":{"X":"1"}}]})");
+  EXPECT_EQ(policy_of(R"({"rules":{"a.example":[],"b.example":[{}]}})"),
+            R"({"mode":"public","fields":[{"host":"a.example","set":{}},)"
+            R"({"host":"b.example","set":{}}]})");
   EXPECT_THAT(policy_of(R"({"egressProxy":{"address":"a:1"}})"), HasSubstr("not offered"));
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "control_request.h"
@@ -109,15 +111,13 @@ Task<Result<http::Response>> ControlPlane::remove_secret(Request request) {
 
 Task<Result<http::Response>> ControlPlane::list_secrets(Request request) {
   CO_TRY(const auto all, co_await ask(surroundings_, question(request.caller, "list")));
-  CO_TRY(const auto slice, select_slice(all.size(), request.exchange.request().query()));
-  Json listed = Json::array();
-  for (std::size_t i = slice.begin; i < slice.end; ++i) {
-    CO_TRY(auto secret, secret_json(all[i]));
-    listed.push_back(std::move(secret));
+  std::map<Place, Json, std::greater<>> secrets;
+  for (const Json& one : all) {
+    CO_TRY(auto secret, secret_json(one));
+    secrets.emplace(Place{.created_unix_ms = one["created_unix_ms"], .id = one["id"]},
+                    std::move(secret));
   }
-  http::Response response = json_response(200, listed);
-  if (!slice.next.empty()) response.fields = {{"x-next-token", slice.next}};
-  co_return response;
+  co_return page_response(std::move(secrets), request.exchange.request().query());
 }
 
 }  // namespace pons::e2b

@@ -29,7 +29,7 @@ Json metric_json(const Sample& sample) {
           {"cpuUsedPct", sample.cpu_pct},
           {"memUsed", usage.memory_bytes.value_or(0)},
           {"memTotal", usage.memory_bytes_max},
-          {"memCache", 0},
+          {"memCache", usage.memory_cache_bytes.value_or(0)},
           {"diskUsed", usage.disk_bytes.value_or(0)},
           {"diskTotal", usage.disk_bytes_max}};
 }

@@ -5,6 +5,7 @@
 #include "facts.h"
 #include "failure.h"
 #include "file_door.h"
+#include "files.h"
 #include "pons/base/base64.h"
 #include "pons/base/text.h"
 #include "port_proxy.h"
@@ -45,7 +46,7 @@ class DataPlane::Door {
  public:
   Door(linux::Loop& loop, sandbox::Provider& provider, Directory& directory,
        DataPlaneSettings settings)
-      : watchers_(loop),
+      : watchers_(loop, provider),
         ground_{loop, provider, directory, watchers_},
         nameless_files_(ground_),
         settings_(std::move(settings)) {}
@@ -55,10 +56,15 @@ class DataPlane::Door {
     return !address || *address || is_nameless_file(head);
   }
 
+  bool is_for_program(const http::RequestHead& head) const {
+    const auto address = find_address(head, settings_.domain);
+    return address && *address && (*address)->port != kEnvdPort;
+  }
+
   Task<> handle(http::Exchange& exchange) {
     const auto address = find_address(exchange.request(), settings_.domain);
     if (!address) {
-      respond_failure(exchange, address.error());
+      refuse(exchange, address.error());
     } else if (*address) {
       co_await handle_addressed(exchange, **address);
     } else {
@@ -72,7 +78,7 @@ class DataPlane::Door {
     if (!found && found.error().code == ErrorCode::kNotFound) {
       respond_gone(exchange, address.sandbox);
     } else if (!found) {
-      respond_failure(exchange, found.error());
+      refuse(exchange, found.error());
     } else {
       Call call(ground_, exchange, std::move(*found));
       if (address.port == kEnvdPort) {
@@ -104,7 +110,9 @@ class DataPlane::Door {
       co_return;
     }
     call.user = std::move(*user);
-    if (head.method == "GET" && head.path() == "/metrics") {
+    if (head.method == "POST" && head.path() == "/files/compose") {
+      co_await answer_compose(call);
+    } else if (head.method == "GET" && head.path() == "/metrics") {
       co_await answer_metrics(call);
     } else if (head.method == "GET" && head.path() == "/envs") {
       co_await answer_environment(call);
@@ -127,6 +135,14 @@ DataPlane::~DataPlane() = default;
 
 bool DataPlane::is_for_sandbox(const http::RequestHead& head) const {
   return door_->is_for_sandbox(head);
+}
+
+bool DataPlane::is_for_program(const http::RequestHead& head) const {
+  return door_->is_for_program(head);
+}
+
+void DataPlane::refuse(http::Exchange& exchange, const Error& error) {
+  if (!refuse_rpc(exchange, error)) respond_failure(exchange, error);
 }
 
 Task<> DataPlane::handle(http::Exchange& exchange) {

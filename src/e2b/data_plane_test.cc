@@ -36,7 +36,20 @@ TEST(AddressTest, AHostNamesPortAndSandbox) {
                             "80-abcbox.test", "80-.box.test", "-abc.box.test"})
     EXPECT_EQ(address_text(other, "box.test"), "") << other;
   EXPECT_EQ(address_text("80-abc.box.test:1", "box.test:7600"), "");
-  EXPECT_EQ(address_text("80-abc.box.test", ""), "");
+}
+
+TEST(AddressTest, WithoutADomainAnyHostMayNameASandboxOfOurs) {
+  const std::string id = make_sandbox_id();
+  EXPECT_EQ(address_text("3000-" + id + ".e2b.app", ""), id + ":3000");
+  EXPECT_EQ(address_text("49983-" + id + ".localhost:7600", ""), id + ":49983");
+  EXPECT_EQ(address_text("3000-" + id + ".E2B.app.", ""), id + ":3000");
+  EXPECT_EQ(address_text("3000-" + id + ".e2b.app", "", "E2b-Sandbox-Id: def\r\n"), "refused");
+  for (const std::string& other :
+       {"3000-" + id, "3000-" + id + ".", id + ".e2b.app", "0-" + id + ".e2b.app",
+        "3000-" + id + "x.e2b.app", "3000-x" + id.substr(1) + ".e2b.app", "a.3000-" + id + ".app",
+        "3000-" + id.substr(0, 10) + "-" + id.substr(11) + ".e2b.app", "3000-x--" + id + ".app",
+        std::string("80-abc.box.test"), std::string("127.0.0.1:7600"), std::string("[::1]:7600")})
+    EXPECT_EQ(address_text(other, ""), "") << other;
 }
 
 TEST(AddressTest, FieldsAndHostMustNotContradictEachOther) {
@@ -88,6 +101,32 @@ TEST_F(DoorTest, HealthSaysWhetherTheSandboxRuns) {
   EXPECT_EQ(send(stream_request("process.Process/Start", {{"process", {{"cmd", "x"}}}})).status,
             502);
   EXPECT_EQ(get("/files?path=/etc/passwd").status, 502);
+}
+
+TEST_F(DoorTest, TrafficWakesNoSandboxWhosePauseKeptFilesOnly) {
+  add_sandbox({.sandbox = "s2", .project = "p", .access_token = "t", .auto_resume = true},
+              State::kPaused);
+  provider_.sandboxes["s2"].labels[kColdPauseLabel] = "yes";
+  EXPECT_EQ(send(health("s2")).status, 502);
+  EXPECT_EQ(provider_.resumes, 0);
+  provider_.sandboxes["s2"].labels.erase(kColdPauseLabel);
+  EXPECT_EQ(send(health("s2")).status, 204);
+  EXPECT_EQ(provider_.resumes, 1);
+}
+
+TEST_F(DoorTest, WhatGetsNoFurtherIsRefusedInTheWordsOfItsProtocol) {
+  auto unary = let_in();
+  unary[0].second = "?";
+  const Reply list =
+      send({.method = "POST", .target = "/process.Process/List", .fields = unary, .body = "{}"});
+  EXPECT_EQ(list.status, 400);
+  EXPECT_EQ(json_of(list)["code"], "invalid_argument");
+  auto start = stream_request("process.Process/Start", {{"process", {{"cmd", "x"}}}});
+  start.fields[0].second = "?";
+  const Reply stream = send(std::move(start));
+  EXPECT_EQ(stream.status, 200);
+  EXPECT_EQ(messages_of(stream.body).at(0)["end"]["error"]["code"], "invalid_argument");
+  EXPECT_EQ(json_of(send({.target = "/files?path=/x", .fields = unary}))["code"], 400);
 }
 
 TEST_F(DoorTest, WithoutTheTokenNothingButHealthIsTold) {

@@ -29,6 +29,10 @@ void put_labels(const Access& access, std::map<std::string, std::string>& labels
   if (access.auto_resume) labels[kAutoResume] = "yes";
 }
 
+bool is_paused_cold(const sandbox::SandboxInfo& info) {
+  return info.state == sandbox::State::kPaused && info.labels.contains(kColdPauseLabel);
+}
+
 std::optional<Access> read_labels(const sandbox::SandboxInfo& info) {
   if (!info.labels.contains(kProject) || !info.labels.contains(kAccessToken)) return std::nullopt;
   return Access{.sandbox = info.id,

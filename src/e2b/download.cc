@@ -1,19 +1,26 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "accounts.h"
 #include "byte_range.h"
 #include "entry.h"
 #include "failure.h"
 #include "files.h"
+#include "gzip.h"
 #include "query.h"
 
 namespace pons::e2b {
 
 namespace {
 
-using sandbox::FileInfo;
 using sandbox::FileKind;
+
+struct Wanted {
+  std::string path;  // as asked for: the kernel follows its links
+  std::uint64_t size = 0;
+};
 
 // Whatever it is, a browser must not take it for a page of ours.
 http::Response file_head() {
@@ -21,22 +28,41 @@ http::Response file_head() {
           .fields = {{"X-Content-Type-Options", "nosniff"}, {"Accept-Ranges", "bytes"}}};
 }
 
-Task<Result<FileInfo>> find_file(Call& call) {
+Task<Result<Wanted>> find_file(Call& call) {
   const auto asked = query_value(call.exchange.request().query(), "path");
   if (!asked) co_return make_error(ErrorCode::kInvalid, "read file", "\"path\" is missing");
   CO_TRY(const auto path, co_await resolve_path(call, *asked));
-  CO_TRY(auto info,
+  CO_TRY(const auto info,
          co_await call.awake([&] { return call.provider.stat_file(call.id(), path, kFileUser); }));
-  Describer describer(call);
-  CO_TRY(auto end, co_await describer.follow_links(std::move(info)));
-  if (!end.info)
+  const auto end = opened(info);
+  if (!end)
     co_return make_error(ErrorCode::kNotFound, "read file",
                          fmt::format("path '{}' does not exist", path));
-  if (end.info->kind == FileKind::kDirectory)
+  if (end->kind == FileKind::kDirectory)
     co_return make_error(ErrorCode::kInvalid, "read file",
                          fmt::format("path '{}' is a directory", path));
-  co_return std::move(*end.info);
+  co_return Wanted{.path = path, .size = end->size};
 }
+
+// Bytes that come to an end too early end in an error.
+class ExactBytes final : public sandbox::ByteSource {
+ public:
+  ExactBytes(std::unique_ptr<sandbox::ByteSource> bytes, std::uint64_t size)
+      : bytes_(std::move(bytes)), left_(size) {}
+  Task<Result<std::string>> next() override {
+    if (left_ == 0) co_return std::string();
+    CO_TRY(std::string piece, co_await bytes_->next());
+    if (piece.empty())
+      co_return make_error(ErrorCode::kIo, "read file", "it has become shorter meanwhile");
+    piece.resize(std::min<std::uint64_t>(piece.size(), left_));
+    left_ -= piece.size();
+    co_return piece;
+  }
+
+ private:
+  std::unique_ptr<sandbox::ByteSource> bytes_;
+  std::uint64_t left_;
+};
 
 // The answer has begun: what goes wrong from here on can only cut it off.
 Task<> pour(Call& call, sandbox::ByteSource& source, std::uint64_t left) {
@@ -54,13 +80,13 @@ Task<> pour(Call& call, sandbox::ByteSource& source, std::uint64_t left) {
   }
 }
 
-Task<Result<std::unique_ptr<sandbox::ByteSource>>> open_file(Call& call, const FileInfo& file,
+Task<Result<std::unique_ptr<sandbox::ByteSource>>> open_file(Call& call, const Wanted& file,
                                                              ByteRange range) {
   return call.provider.read_file(call.id(), file.path, kFileUser, range.offset, range.size);
 }
 
 // Files of the kernel say that they are empty and are not.
-Task<Result<void>> send_empty(Call& call, const FileInfo& file) {
+Task<Result<void>> send_empty(Call& call, const Wanted& file) {
   CO_TRY(const auto source, co_await open_file(call, file, {}));
   CO_TRY(std::string piece, co_await source->next());
   http::Response head = file_head();
@@ -82,8 +108,47 @@ Task<Result<void>> send_empty(Call& call, const FileInfo& file) {
   co_return {};
 }
 
-Task<Result<void>> send_file(Call& call, const FileInfo& file) {
+// What is packed has no length before it is sent.
+Task<Result<void>> send_packed(Call& call, const Wanted& file) {
+  CO_TRY(auto plain, co_await open_file(call, file, {.offset = 0, .size = file.size}));
+  http::Response head = file_head();
+  head.fields.emplace_back("Content-Encoding", "gzip");
+  head.fields.emplace_back("Vary", "Accept-Encoding");
+  if (!co_await call.exchange.start(std::move(head))) co_return {};
+  const auto packed = gzip(std::make_unique<ExactBytes>(std::move(plain), file.size));
+  for (;;) {
+    const auto piece = co_await packed->next();
+    if (!piece) {
+      call.exchange.abort();
+      co_return {};
+    }
+    if (piece->empty()) break;
+    if (!co_await call.exchange.write(*piece)) co_return {};
+  }
+  (void)co_await call.exchange.finish();
+  co_return {};
+}
+
+// Parts and conditions are about the bytes as they are.
+bool may_be_packed(const http::RequestHead& request) {
+  if (request.method != "GET") return false;
+  for (const char* field : {"Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since",
+                            "If-Unmodified-Since"})
+    if (request.find(field)) return false;
+  return true;
+}
+
+Task<Result<void>> send_file(Call& call, const Wanted& file) {
   const http::RequestHead& request = call.exchange.request();
+  const auto coding =
+      choose_coding(request, may_be_packed(request) ? Coding::kGzip : Coding::kIdentity);
+  if (!coding) {
+    constexpr int kNotAcceptable = 406;
+    respond_failure(call.exchange, kNotAcceptable,
+                    "Accept-Encoding leaves no coding that this can be sent in");
+    co_return {};
+  }
+  if (*coding == Coding::kGzip) co_return co_await send_packed(call, file);
   // Nothing here proves that the file is still the one that a condition names.
   const bool whole = request.find("If-Range").has_value();
   const auto asked = read_range(whole ? std::nullopt : request.find("Range"), file.size);

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 
@@ -12,7 +13,6 @@ namespace {
 using sandbox::FileInfo;
 using sandbox::FileKind;
 
-constexpr int kLinksInARow = 16;
 constexpr std::int64_t kNanoseconds = 1'000'000'000;
 
 const char* type_name(FileKind kind) {
@@ -43,6 +43,14 @@ char kind_letter(FileKind kind) {
   return '?';
 }
 
+// A link that leads nowhere has no end, but says where that should be.
+std::string target_of(const FileInfo& link) {
+  if (link.link_end && !link.link_end->path.empty()) return link.link_end->path;
+  // A name that begins with '~' is an ordinary one to the kernel.
+  const std::string dots = link.link_target.starts_with('~') ? "./" : "";
+  return resolve_below(dots + link.link_target, parent_of(link.path)).value_or(link.link_target);
+}
+
 }  // namespace
 
 std::string_view last_name(std::string_view path) {
@@ -57,7 +65,14 @@ std::string parent_of(std::string_view path) {
 
 std::string permissions_text(const FileInfo& info) {
   constexpr std::string_view kBits = "rwxrwxrwx";
-  std::string text(1, kind_letter(info.kind));
+  // Those of Go, in which the original is written: what is special stands before, and no 'x' hides
+  // it.
+  std::string text;
+  if (info.kind != FileKind::kFile) text += kind_letter(info.kind);
+  if ((info.mode & S_ISUID) != 0) text += 'u';
+  if ((info.mode & S_ISGID) != 0) text += 'g';
+  if ((info.mode & S_ISVTX) != 0) text += 't';
+  if (text.empty()) text += '-';
   for (std::size_t i = 0; i < kBits.size(); ++i)
     text += (info.mode >> (kBits.size() - 1 - i) & 1) != 0 ? kBits[i] : '-';
   return text;
@@ -95,22 +110,10 @@ Task<Result<void>> Describer::ensure_accounts() {
   co_return {};
 }
 
-Task<Result<LinkEnd>> Describer::follow_links(FileInfo info) {
-  LinkEnd end{.path = info.path, .info = std::move(info)};
-  for (int i = 0; end.info && end.info->kind == FileKind::kLink; ++i) {
-    auto target = resolve_below(end.info->link_target, parent_of(end.path));
-    // A name that begins with '~' is an ordinary one to the kernel.
-    if (end.info->link_target.starts_with('~'))
-      target = resolve_below("./" + end.info->link_target, parent_of(end.path));
-    end.info.reset();
-    if (!target || i == kLinksInARow || --links_left_ < 0) break;
-    end.path = *target;
-    auto found = co_await call_.awake(
-        [&] { return call_.provider.stat_file(call_.id(), end.path, kFileUser); });
-    if (!found && is_gone(found.error())) co_return std::move(found).error();
-    if (found) end.info = std::move(*found);
-  }
-  co_return end;
+std::optional<sandbox::LinkEnd> opened(const FileInfo& info) {
+  if (info.kind == FileKind::kLink) return info.link_end;
+  return sandbox::LinkEnd{
+      .path = info.path, .kind = info.kind, .mode = info.mode, .size = info.size};
 }
 
 Task<Result<Json>> Describer::describe(FileInfo info) {
@@ -127,10 +130,9 @@ Task<Result<Json>> Describer::describe(FileInfo info) {
   if (Json metadata = metadata_of(info.attributes); !metadata.empty())
     entry["metadata"] = std::move(metadata);
   if (info.kind == FileKind::kLink) {
-    CO_TRY(const auto end, co_await follow_links(std::move(info)));
-    entry["symlinkTarget"] = end.path;
-    entry["type"] = type_name(end.info ? end.info->kind : FileKind::kOther);
-    entry["mode"] = end.info ? end.info->mode & 0777 : 0;
+    entry["symlinkTarget"] = target_of(info);
+    entry["type"] = type_name(info.link_end ? info.link_end->kind : FileKind::kOther);
+    entry["mode"] = info.link_end ? info.link_end->mode & 0777 : 0;
   }
   co_return entry;
 }

@@ -12,12 +12,6 @@
 
 namespace pons::e2b {
 
-// What a link leads to in the end.
-struct LinkEnd {
-  std::string path;
-  std::optional<sandbox::FileInfo> info;  // nothing when it leads nowhere
-};
-
 // Describes files of one sandbox in the protocol's words. Names of owners are looked up once.
 class Describer {
  public:
@@ -26,15 +20,16 @@ class Describer {
   Task<Result<Json>> describe(sandbox::FileInfo info);
   // Of the file that stands there now.
   Task<Result<Json>> describe(std::string path);
-  Task<Result<LinkEnd>> follow_links(sandbox::FileInfo info);
 
  private:
   Task<Result<void>> ensure_accounts();
 
   Call& call_;
   std::optional<Accounts> accounts_;
-  int links_left_ = 1000;  // each is a question to the sandbox
 };
+
+// What it is to whoever opens it: of a link, what that leads to; nothing where it leads nowhere.
+std::optional<sandbox::LinkEnd> opened(const sandbox::FileInfo& info);
 
 // Files are used as root, as the original does: who holds the token can be root anyway. What is
 // made becomes the caller's user's.
@@ -47,7 +42,7 @@ Json metadata_of(const std::map<std::string, std::string>& attributes);
 
 std::string_view last_name(std::string_view path);
 std::string parent_of(std::string_view path);
-// "-rw-r--r--", "drwxr-xr-x", "Lrwxrwxrwx"
+// "-rw-r--r--", "drwxr-xr-x", "Lrwxrwxrwx", "dtrwxrwxrwx", "urwxr-xr-x"
 std::string permissions_text(const sandbox::FileInfo& info);
 // RFC 3339 in UTC
 std::string time_text(std::int64_t unix_ns);

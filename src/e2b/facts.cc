@@ -51,7 +51,7 @@ Task<Result<Json>> usage(Call& call) {
       {"cpu_used_pct", processor_percent(before, now)},
       {"mem_total", now.memory_bytes_max},
       {"mem_used", memory},
-      {"mem_cache", 0},
+      {"mem_cache", now.memory_cache_bytes.value_or(0)},
       {"mem_total_mib", now.memory_bytes_max / kMebibyte},
       {"mem_used_mib", memory / kMebibyte},
       {"disk_total", now.disk_bytes_max},

@@ -13,13 +13,16 @@ namespace {
 constexpr int kBadGateway = 502;
 constexpr int kNoSpace = 507;
 
+// The cell names the errno; on its way it has become the last words, behind whatever names there
+// are.
+bool is_full(const Error& error) {
+  return error.os_error == ENOSPC || error.os_error == EDQUOT ||
+         error.message.ends_with(" (No space left on device)") ||
+         error.message.ends_with(" (Disk quota exceeded)");
+}
+
 int status_of(const Error& error) {
-  // The cell names the errno; on its way it has become words.
-  if (error.os_error == ENOSPC || error.os_error == EDQUOT ||
-      error.message.find("No space left on device") != std::string::npos ||
-      error.message.find("Disk quota exceeded") != std::string::npos)
-    return kNoSpace;
-  return rpc_code(error).status;
+  return is_full(error) ? kNoSpace : rpc_code(error).status;
 }
 
 }  // namespace

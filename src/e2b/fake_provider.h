@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <csignal>
 
 #include <algorithm>
 #include <deque>
@@ -27,6 +28,7 @@ struct FakeJob {
   JobSpec spec;
   JobInfo info;
   std::string output, error, input;
+  std::size_t output_kept = 0;  // offset of the first byte of `output` still there
   bool input_closed = false;
   std::vector<int> signals;
   std::optional<TerminalSize> size;
@@ -55,7 +57,8 @@ class FakeJobStream final : public JobStream {
     if (std::exchange(announce_, false)) co_return Event(JobStarted{.pid = job_->info.pid});
     for (;;) {
       if (at_.output < job_->output.size()) {
-        Output piece{.offset = at_.output, .bytes = job_->output.substr(at_.output)};
+        const std::size_t from = std::max<std::size_t>(at_.output, job_->output_kept);
+        Output piece{.offset = from, .lost = from - at_.output, .bytes = job_->output.substr(from)};
         at_.output = job_->output.size();
         co_return Event(std::move(piece));
       }
@@ -89,6 +92,7 @@ struct FakeChanges {
   std::deque<FileChange> waiting;
   linux::Event changed;
   bool gone = false;
+  bool cut = false;
   void add(FileChange change) {
     waiting.push_back(std::move(change));
     changed.set();
@@ -101,6 +105,7 @@ class FakeChangeStream final : public ChangeStream {
   Task<Result<FileChange>> next(std::chrono::steady_clock::time_point deadline) override {
     while (changes_->waiting.empty()) {
       if (changes_->gone) co_return make_error(ErrorCode::kNotFound, "watch files", "gone");
+      if (changes_->cut) co_return make_error(ErrorCode::kIo, "watch files", "the warden is gone");
       changes_->changed.reset();
       if (co_await changes_->changed.wait(deadline) == linux::Wait::kTimeout)
         co_return make_error(ErrorCode::kTimeout, "watch files", "nothing");
@@ -153,10 +158,15 @@ class FakeProvider final : public Provider {
   std::vector<std::shared_ptr<FakeChanges>> watches;
   std::vector<linux::UniqueFd> dialled;  // the ends inside
   std::set<std::uint16_t> open_ports;
+  bool written_in_place = false;  // the last file
   std::optional<Error> write_error;
+  std::optional<Error> watch_error;
   std::optional<Error> execute_error;
+  std::optional<Error> pause_error;
   int resumes = 0;
+  int attached = 0;
   int lists = 0;
+  int stats = 0;
 
   void put(const std::string& path, FileKind kind, std::string content, std::uint32_t uid) {
     files[path] = {.kind = kind, .content = std::move(content), .uid = uid};
@@ -182,6 +192,7 @@ class FakeProvider final : public Provider {
   Task<Result<Metrics>> metrics(std::string id) override {
     CO_TRY_VOID(enter(id));
     co_return Metrics{.memory_bytes = 100,
+                      .memory_cache_bytes = 40,
                       .cpu_usec = 5,
                       .disk_bytes = 7,
                       .memory_bytes_max = 512ULL << 20,
@@ -200,7 +211,9 @@ class FakeProvider final : public Provider {
     job->info.pid = 100 + static_cast<std::uint32_t>(jobs.size());
     job->spec = spec;
     jobs.push_back(job);
-    if (spec.argv.front() == "say") {
+    if (!spec.shell_line.empty()) {
+      job->end(Outcome::kExit);
+    } else if (spec.argv.front() == "say") {
       job->print(spec.argv.at(1));
       job->end(Outcome::kExit, spec.argv.size() > 2 ? std::stoi(spec.argv[2]) : 0);
     }
@@ -210,6 +223,7 @@ class FakeProvider final : public Provider {
   Task<Result<std::unique_ptr<JobStream>>> attach(std::string id, std::string name,
                                                   JobOffsets from) override {
     CO_TRY(const auto job, find_job(id, name));
+    ++attached;
     co_return std::unique_ptr<JobStream>(std::make_unique<FakeJobStream>(job, from, false));
   }
   Task<Result<std::vector<JobInfo>>> list_jobs(std::string id) override {
@@ -236,6 +250,9 @@ class FakeProvider final : public Provider {
     job->end(Outcome::kSignal, number);
     co_return {};
   }
+  Task<Result<void>> kill(std::string id, std::string name) override {
+    return signal(std::move(id), std::move(name), SIGKILL);
+  }
   Task<Result<void>> resize(std::string id, std::string name, TerminalSize size) override {
     CO_TRY(const auto job, find_job(id, name));
     job->size = size;
@@ -248,7 +265,7 @@ class FakeProvider final : public Provider {
                                                       std::uint64_t offset,
                                                       std::uint64_t size) override {
     CO_TRY_VOID(enter(id));
-    CO_TRY(const auto* file, find_file(path));
+    CO_TRY(const auto* file, find_file(end_of(path)));
     if (file->kind != FileKind::kFile)
       co_return make_error(ErrorCode::kInvalid, "use file", "is a directory");
     co_return std::unique_ptr<ByteSource>(std::make_unique<FakeBytes>(
@@ -266,14 +283,15 @@ class FakeProvider final : public Provider {
       if (write_error) co_return *write_error;
     }
     EXPECT_EQ(options.user, "root");
-    EXPECT_TRUE(options.in_place);
-    files[path] = {.content = std::move(content),
-                   .mode = options.mode,
-                   .owner = options.owner,
-                   .attributes = options.attributes};
+    written_in_place = options.in_place;
+    files[end_of(path)] = {.content = std::move(content),
+                           .mode = options.mode,
+                           .owner = options.owner,
+                           .attributes = options.attributes};
     co_return info_of(path);
   }
   Task<Result<FileInfo>> stat_file(std::string id, std::string path, std::string) override {
+    ++stats;
     CO_TRY_VOID(enter(id));
     if (path == ".") path = "/home/user";
     CO_TRY_VOID(find_file(path));
@@ -324,6 +342,7 @@ class FakeProvider final : public Provider {
                                                           std::string, bool) override {
     CO_TRY_VOID(enter(id));
     CO_TRY_VOID(find_file(path));
+    if (watch_error) co_return *watch_error;
     watches.push_back(std::make_shared<FakeChanges>(loop_));
     co_return std::unique_ptr<ChangeStream>(std::make_unique<FakeChangeStream>(watches.back()));
   }
@@ -364,17 +383,35 @@ class FakeProvider final : public Provider {
   Task<Result<SandboxInfo>> set_lifetime(std::string id, Milliseconds from_now,
                                          bool pause_at_end) override {
     lifetimes.push_back(from_now);
+    if (wakes_before_lifetime) sandboxes.at(id).state = State::kRunning;
+    if (std::exchange(pauses_before_lifetime, false)) sandboxes.at(id).state = State::kPaused;
     sandboxes.at(id).limits.pause_at_end = pause_at_end;
     co_return sandboxes.at(id);
   }
+  Task<Result<SandboxInfo>> set_label(std::string id, std::string name,
+                                      std::string value) override {
+    auto& labels = sandboxes.at(id).labels;
+    if (value.empty())
+      labels.erase(name);
+    else
+      labels[name] = value;
+    co_return sandboxes.at(id);
+  }
   std::vector<Milliseconds> lifetimes;
+  bool wakes_before_lifetime = false;  // somebody else is quicker
+  bool pauses_before_lifetime = false;
   Task<Result<SandboxInfo>> pause(std::string id) override {
+    if (pause_error) co_return *pause_error;
     sandboxes.at(id).state = State::kPaused;
     co_return sandboxes.at(id);
   }
   Task<Result<SandboxInfo>> fork(std::string, CreateRequest request) override {
-    return create(std::move(request));
+    ++forks_asked;
+    if (fork_error) co_return *fork_error;
+    co_return co_await create(std::move(request));
   }
+  std::optional<Error> fork_error;
+  int forks_asked = 0;
   Task<Result<TemplateInfo>> snapshot(std::string id, std::string name) override {
     templates.push_back({.name = name, .kind = "snapshot", .source = "snapshot of " + id});
     co_return templates.back();
@@ -391,7 +428,11 @@ class FakeProvider final : public Provider {
     co_return unsupported();
   }
   Task<Result<void>> rollback(std::string, std::string) override { co_return unsupported(); }
-  Task<Result<void>> commit(std::string, std::string) override { co_return unsupported(); }
+  Task<Result<void>> commit(std::string, std::string name) override {
+    committed.push_back(std::move(name));
+    co_return {};
+  }
+  std::vector<std::string> committed;
 
  private:
   static Error none() { return make_error(ErrorCode::kNotFound, "find sandbox", "there is none"); }
@@ -414,8 +455,26 @@ class FakeProvider final : public Provider {
     if (found == files.end()) return make_error(ErrorCode::kNotFound, "use file", path);
     return &found->second;
   }
+  // What a link and those that follow lead to; targets here have no "..".
+  std::string end_of(std::string path) const {
+    for (int i = 0; i < 40; ++i) {
+      const auto link = files.find(path);
+      if (link == files.end() || link->second.kind != FileKind::kLink) return path;
+      path = link->second.link_target.starts_with('/')
+                 ? link->second.link_target
+                 : path.substr(0, path.rfind('/') + 1) + link->second.link_target;
+    }
+    return "";
+  }
   FileInfo info_of(const std::string& path) const {
     const FakeFile& file = files.at(path);
+    std::optional<LinkEnd> end;
+    if (const auto found = files.find(end_of(path));
+        file.kind == FileKind::kLink && found != files.end())
+      end = LinkEnd{.path = found->first,
+                    .kind = found->second.kind,
+                    .mode = found->second.mode,
+                    .size = found->second.content.size()};
     return {.path = path,
             .kind = file.kind,
             .mode = file.mode,
@@ -425,6 +484,7 @@ class FakeProvider final : public Provider {
             .inode = 1 + static_cast<std::uint64_t>(std::distance(files.begin(), files.find(path))),
             .modified_ns = 1'700'000'000'123'456'789,
             .link_target = file.link_target,
+            .link_end = std::move(end),
             .attributes = file.attributes};
   }
 

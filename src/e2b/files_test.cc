@@ -24,6 +24,21 @@ std::string gzip(std::string_view bytes) {
   return packed;
 }
 
+std::string unpack(std::string_view packed) {
+  z_stream stream{};
+  CHECK(inflateInit2(&stream, 31) == Z_OK);
+  std::string bytes(1 << 20, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_out = static_cast<uInt>(bytes.size());
+  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
+  EXPECT_EQ(stream.avail_in, 0U);
+  bytes.resize(stream.total_out);
+  inflateEnd(&stream);
+  return bytes;
+}
+
 class FilesTest : public DataPlaneTest {
  protected:
   http::ClientRequest upload(std::string target, std::string type, std::string body) {
@@ -58,6 +73,42 @@ TEST_F(FilesTest, AFileIsSentWholeWithItsLength) {
   EXPECT_EQ(reply.fields.at("Content-Length"), "300000");
   EXPECT_EQ(reply.fields.at("Content-Type"), "application/octet-stream");
   EXPECT_EQ(reply.body, bytes);
+}
+
+TEST_F(FilesTest, WhoWantsGzipAloneGetsIt) {
+  std::string bytes;
+  for (int i = 0; i < 100'000; ++i) bytes += std::to_string(i * 7919 % 1000);
+  provider_.put("/f", FileKind::kFile, bytes, 0);
+  const auto ask = [&](std::string codings, http::OwnedFields more = {}) {
+    http::ClientRequest request{.target = "/files?path=/f", .fields = let_in()};
+    request.fields.emplace_back("Accept-Encoding", std::move(codings));
+    for (auto& field : more) request.fields.push_back(field);
+    return send(std::move(request));
+  };
+  const Reply packed = ask("gzip");
+  EXPECT_EQ(packed.fields.at("Content-Encoding"), "gzip");
+  EXPECT_FALSE(packed.fields.contains("Content-Length"));
+  EXPECT_LT(packed.body.size(), bytes.size() / 2);
+  EXPECT_EQ(unpack(packed.body), bytes);
+  EXPECT_EQ(ask("gzip, deflate, br").body, bytes);
+  for (const char* packing : {"gzip;q=0.5", "x-gzip", "GZIP, identity;q=0.2", "gzip, *;q=0",
+                              "br, identity;q=0, *;q=0.1", "gzip, deflate, identity; q=0.000"}) {
+    const Reply reply = ask(packing);
+    EXPECT_EQ(reply.status, 200) << packing;
+    EXPECT_TRUE(reply.fields.contains("Content-Encoding")) << packing;
+  }
+  for (const char* plain : {"", "gzip;q=0", "gzip; Q=0.0", "identity", "*", "br", "gzip, *",
+                            "gzip;q=0.1, identity;q=0.9", "gzip, br;q=0.1"})
+    EXPECT_EQ(ask(plain).body, bytes) << plain;
+  for (const char* neither : {"identity;q=0", "*;q=0", "br, *;q=0", "gzip;q=0, identity;q=0"}) {
+    EXPECT_EQ(ask(neither).status, 406) << neither;
+    EXPECT_EQ(json_of(ask(neither))["code"], 406);
+  }
+  EXPECT_EQ(ask("gzip, identity;q=0", {{"Range", "bytes=0-9"}}).status, 406);
+  EXPECT_EQ(ask("gzip", {{"Range", "bytes=0-9"}}).body, bytes.substr(0, 10));
+  EXPECT_EQ(ask("gzip", {{"If-None-Match", "x"}}).body, bytes);
+  provider_.files["/f"].content = "";
+  EXPECT_EQ(ask("gzip").fields.at("Content-Length"), "0");
 }
 
 TEST_F(FilesTest, AnEmptyFileHasALengthToo) {
@@ -116,7 +167,13 @@ TEST_F(FilesTest, AFileBecomesTheCallersAndKeepsWhatTheySayOfIt) {
   EXPECT_EQ(send(raw("/files?path=/f", "x")).status, 200);
   EXPECT_EQ(provider_.files.at("/f").owner, "1000");
   EXPECT_TRUE(provider_.files.at("/f").attributes.empty());
-  request.fields.back().second = std::string(3000, 'x');
+  request.fields.back().second = std::string(4096 - std::string_view("user.e2b.kind").size(), 'x');
+  EXPECT_EQ(send(request).status, 200);
+  request.fields.back().second += 'x';
+  EXPECT_EQ(send(request).status, 400);
+  request.fields.back() = {"X-Metadata-" + std::string(247, 'n'), "x"};
+  EXPECT_EQ(send(request).status, 400);
+  request.fields.back() = {"X-Metadata-Kind", "caf\xc3\xa9"};
   EXPECT_EQ(send(request).status, 400);
 }
 
@@ -167,10 +224,69 @@ TEST_F(FilesTest, PackedBytesAreUnpackedOnTheWay) {
   EXPECT_EQ(send(request).status, 400);
 }
 
+TEST_F(FilesTest, FilesAreJoinedIntoOneAndAreGone) {
+  const auto compose = [&](const Json& body) {
+    return send({.method = "POST",
+                 .target = "/files/compose",
+                 .fields = let_in(),
+                 .body = dump_json(body)});
+  };
+  provider_.put("/home/user/a", FileKind::kFile, std::string(30'000, 'a'), 1000);
+  provider_.put("/b", FileKind::kFile, "", 0);
+  provider_.put("/c", FileKind::kFile, "ccc", 0);
+  const Reply made = compose(
+      {{"source_paths", {"a", "/b", "/c", "/c"}}, {"destination", "whole"}, {"username", "user"}});
+  EXPECT_EQ(made.status, 200) << made.body;
+  EXPECT_EQ(json_of(made),
+            (Json{{"path", "/home/user/whole"}, {"name", "whole"}, {"type", "file"}}));
+  EXPECT_EQ(provider_.files["/home/user/whole"].content, std::string(30'000, 'a') + "cccccc");
+  EXPECT_EQ(provider_.files["/home/user/whole"].owner, "user");
+  EXPECT_FALSE(provider_.written_in_place);
+  for (const char* source : {"/home/user/a", "/b", "/c"})
+    EXPECT_FALSE(provider_.files.contains(source)) << source;
+  // Onto one of them.
+  provider_.put("/d", FileKind::kFile, "d", 0);
+  provider_.put("/e", FileKind::kFile, "e", 0);
+  EXPECT_EQ(compose({{"source_paths", {"/d", "/e"}}, {"destination", "/d"}}).status, 200);
+  EXPECT_EQ(provider_.files["/d"].content, "de");
+  EXPECT_FALSE(provider_.files.contains("/e"));
+  // What is refused leaves everything as it was.
+  provider_.put("/f", FileKind::kFile, "f", 0);
+  for (const auto& [body, status] : std::vector<std::pair<Json, int>>{
+           {{{"source_paths", {"/f", "/none"}}, {"destination", "/g"}}, 404},
+           {{{"source_paths", {"/f", "/etc"}}, {"destination", "/g"}}, 404},
+           {{{"source_paths", {"/f", "/home/user"}}, {"destination", "/g"}}, 400},
+           {{{"source_paths", {"/f"}}, {"destination", "/home/user"}}, 400},
+           {{{"source_paths", Json::array()}, {"destination", "/g"}}, 400},
+           {{{"source_paths", {"/f"}}}, 400},
+           {{{"source_paths", "/f"}, {"destination", "/g"}}, 400},
+           {{{"source_paths", {"f"}}, {"destination", "g"}, {"username", "nobody"}}, 401},
+           {Json::array(), 400}})
+    EXPECT_EQ(compose(body).status, status) << body;
+  EXPECT_TRUE(provider_.files.contains("/f"));
+  EXPECT_FALSE(provider_.files.contains("/g"));
+  auto strangers = let_in();
+  strangers[2].second = "token-2";
+  EXPECT_EQ(send({.method = "POST",
+                  .target = "/files/compose",
+                  .fields = strangers,
+                  .body = R"({"source_paths":["/f"],"destination":"/g"})"})
+                .status,
+            401);
+}
+
 TEST_F(FilesTest, AFullDiskHasAStatusOfItsOwn) {
-  provider_.write_error =
-      make_error(ErrorCode::kLimit, "ask for sandbox", "cannot write: No space left on device");
-  EXPECT_EQ(send(raw("/files?path=/x", "content")).status, 507);
+  const auto status_of = [&](ErrorCode code, const char* name, int error) {
+    const std::string complaint = fmt::format("cannot write {}: {}", name, std::strerror(error));
+    // As it comes from the warden.
+    provider_.write_error =
+        make_error(code, "ask for sandbox", os_error("use file", complaint, error).describe());
+    return send(raw("/files?path=/x", "content")).status;
+  };
+  EXPECT_EQ(status_of(ErrorCode::kLimit, "/x", ENOSPC), 507);
+  EXPECT_EQ(status_of(ErrorCode::kLimit, "/x", EDQUOT), 507);
+  EXPECT_EQ(status_of(ErrorCode::kNotFound, "/No space left on device", ENOENT), 404);
+  EXPECT_EQ(status_of(ErrorCode::kDenied, "/x (Disk quota exceeded)", EACCES), 403);
 }
 
 TEST_F(FilesTest, ALinkIsWrittenThroughAndTheModeStays) {
@@ -178,8 +294,12 @@ TEST_F(FilesTest, ALinkIsWrittenThroughAndTheModeStays) {
   provider_.files["/real"].mode = 0755;
   provider_.put("/l", FileKind::kLink, "", 0);
   provider_.files["/l"].link_target = "real";
-  EXPECT_EQ(send(raw("/files?path=/l", "new")).status, 200);
+  const Reply written = send(raw("/files?path=/l", "new"));
+  EXPECT_EQ(written.status, 200);
+  EXPECT_TRUE(provider_.written_in_place);
+  EXPECT_EQ(json_of(written)[0]["path"], "/l");
   EXPECT_EQ(content("/real"), "new");
+  EXPECT_EQ(get("/files?path=/l").body, "new");
   EXPECT_EQ(provider_.files.at("/real").mode, 0755U);
   EXPECT_EQ(provider_.files.at("/l").kind, FileKind::kLink);
   EXPECT_EQ(send(raw("/files?path=/etc/..", "x")).status, 400);

@@ -70,7 +70,8 @@ Task<Result<Json>> make_directory(Call& call, const Json& request) {
   auto made = co_await make_own_directory(call, path);
   if (!made && made.error().code == ErrorCode::kConflict) {
     CO_TRY(const auto there, co_await find_file(call, path));
-    const bool directory = there.kind == FileKind::kDirectory;
+    const auto end = opened(there);
+    const bool directory = end && end->kind == FileKind::kDirectory;
     co_return make_error(
         directory ? ErrorCode::kConflict : ErrorCode::kInvalid, "make directory",
         fmt::format("{} exists already{}", path, directory ? "" : ", and is no directory"));

@@ -45,11 +45,12 @@ TEST_F(FilesystemTest, ALinkIsDescribedByWhatItLeadsTo) {
   provider_.put("/a/one", FileKind::kLink, "", 0);
   provider_.files["/a/one"].link_target = "two";
   provider_.put("/a/two", FileKind::kLink, "", 0);
-  provider_.files["/a/two"].link_target = "../d";
+  provider_.files["/a/two"].link_target = "/d";
   const Json entry = answer("Stat", {{"path", "/a/one"}})["entry"];
   EXPECT_EQ(entry["type"], "FILE_TYPE_DIRECTORY");
   EXPECT_EQ(entry["symlinkTarget"], "/d");
   EXPECT_EQ(entry["permissions"], "Lrw-r--r--");
+  EXPECT_EQ(refused("MakeDir", {{"path", "/a/one"}}), "already_exists");
   provider_.files["/a/two"].link_target = "one";  // round and round
   EXPECT_EQ(answer("Stat", {{"path", "/a/one"}})["entry"]["type"], "FILE_TYPE_UNSPECIFIED");
 }
@@ -104,6 +105,55 @@ TEST_F(FilesystemTest, ChangesAreStreamed) {
   EXPECT_EQ(events[1]["filesystem"]["entry"]["size"], "3");
   EXPECT_EQ(events[2]["filesystem"], (Json{{"name", "sub/old"}, {"type", "EVENT_TYPE_REMOVE"}}));
   EXPECT_EQ(events[3], (Json{{"end", Json::object()}}));
+}
+
+TEST_F(FilesystemTest, AllWhoWatchAPlaceShareOneWatchAndHearTheSame) {
+  provider_.put("/w", FileKind::kDirectory, "", 0);
+  linux::TaskGroup group(*loop_);
+  std::vector<std::optional<Reply>> replies(5);
+  for (auto& reply : replies)
+    send_aside(group, stream_request("filesystem.Filesystem/WatchDir", {{"path", "/w"}}), reply);
+  const Json polled = answer("CreateWatcher", {{"path", "/w"}});
+  run_until([&] { return provider_.stats == 6; });  // each looks, and follows at once
+  provider_.watches[0]->add({.path = "/w/a"});
+  provider_.watches[0]->add({.path = "/w/b"});
+  run_until([&] { return provider_.watches[0]->waiting.empty(); });
+  provider_.watches[0]->gone = true;
+  provider_.watches[0]->changed.set();
+  run_until([&] {
+    return std::ranges::all_of(replies, [](const auto& reply) { return reply.has_value(); });
+  });
+  for (const auto& reply : replies) EXPECT_EQ(messages_of(reply->body).size(), 4U);
+  EXPECT_EQ(answer("GetWatcherEvents", polled)["events"].size(), 2U);
+  EXPECT_EQ(refused("GetWatcherEvents", polled), "not_found");
+  EXPECT_EQ(provider_.watches.size(), 1U);
+}
+
+TEST_F(FilesystemTest, AWatchGoesOnWhenTheWayToItWasCut) {
+  provider_.put("/w", FileKind::kDirectory, "", 0);
+  linux::TaskGroup group(*loop_);
+  std::optional<Reply> reply;
+  send_aside(group, stream_request("filesystem.Filesystem/WatchDir", {{"path", "/w"}}), reply);
+  run_until([&] { return !provider_.watches.empty(); });
+  provider_.watches[0]->add({.path = "/w/before"});
+  run_until([&] { return provider_.watches[0]->waiting.empty(); });
+  provider_.watch_error = make_error(ErrorCode::kUnavailable, "watch files", "the warden is gone");
+  provider_.watches[0]->cut = true;
+  provider_.watches[0]->changed.set();
+  run_until([&] { return provider_.watches[0].use_count() == 2; });
+  provider_.watch_error.reset();
+  run_until([&] { return provider_.watches.size() == 2; });
+  provider_.watches[1]->add({.path = "/w/after"});
+  run_until([&] { return provider_.watches[1]->waiting.empty(); });
+  EXPECT_FALSE(reply);
+  // Of a sandbox that is gone the stream is cut.
+  provider_.sandboxes.clear();
+  provider_.watches[1]->cut = true;
+  provider_.watches[1]->changed.set();
+  run_until([&] { return reply.has_value(); });
+  EXPECT_TRUE(reply->cut);
+  EXPECT_THAT(reply->body, ::testing::HasSubstr("before"));
+  EXPECT_THAT(reply->body, ::testing::HasSubstr("after"));
 }
 
 TEST_F(FilesystemTest, AWatchOfNothingIsRefused) {
@@ -193,6 +243,19 @@ TEST(PathTest, PathsBeginAtHomeAndStayInTheRoot) {
   EXPECT_FALSE(resolve_below("~bob", "/home/u"));
   EXPECT_FALSE(resolve_below(std::string("/a\0b", 4), "/"));
   EXPECT_FALSE(resolve_below("/" + std::string(5000, 'x'), "/"));
+}
+
+TEST(EntryTest, PermissionsAreWrittenAsTheOriginalWritesThem) {
+  const auto text = [](FileKind kind, std::uint32_t mode) {
+    return permissions_text({.kind = kind, .mode = mode});
+  };
+  EXPECT_EQ(text(FileKind::kFile, 0644), "-rw-r--r--");
+  EXPECT_EQ(text(FileKind::kFile, 04755), "urwxr-xr-x");
+  EXPECT_EQ(text(FileKind::kFile, 06711), "ugrwx--x--x");
+  EXPECT_EQ(text(FileKind::kDirectory, 0755), "drwxr-xr-x");
+  EXPECT_EQ(text(FileKind::kDirectory, 01777), "dtrwxrwxrwx");
+  EXPECT_EQ(text(FileKind::kDirectory, 02750), "dgrwxr-x---");
+  EXPECT_EQ(text(FileKind::kLink, 0777), "Lrwxrwxrwx");
 }
 
 TEST(EntryTest, TimesBeforeTheEpochAreTimes) {

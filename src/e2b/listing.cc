@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ranges>
 
 #include "pons/base/json.h"
@@ -69,7 +70,7 @@ struct Filter {
 };
 
 // "state=running,paused", or the field once for each.
-void read_states(std::string_view query, Filter& filter) {
+Result<void> read_states(std::string_view query, Filter& filter) {
   bool named = false;
   Filter only{.running = false, .paused = false};
   for (const std::string_view pair : split(query, '&')) {
@@ -77,37 +78,40 @@ void read_states(std::string_view query, Filter& filter) {
     named = true;
     const auto words = http::percent_decode(pair.substr(6)).value_or("");
     for (const std::string_view word : split(words, ',')) {
+      if (word != "running" && word != "paused") return wrong("state is running or paused");
       only.running |= word == "running";
       only.paused |= word == "paused";
     }
   }
-  if (!named) return;
+  if (!named) return {};
   filter.running = only.running;
   filter.paused = only.paused;
+  return {};
 }
 
-std::string cursor_of(const sandbox::SandboxInfo& info) {
-  return fmt::format("{}.{}", info.created_unix_ms, info.id);
+Result<bool> read_ascending(std::string_view query) {
+  const std::string order = TRY(http::find_query(query, "order")).value_or("desc");
+  if (order != "asc" && order != "desc") return wrong("order is asc or desc");
+  return order == "asc";
 }
 
-struct Order {
-  bool ascending = false;
-  bool before(const sandbox::SandboxInfo& a, const sandbox::SandboxInfo& b) const {
-    const auto key = [](const sandbox::SandboxInfo& i) {
-      return std::tie(i.created_unix_ms, i.id);
-    };
-    return ascending ? key(a) < key(b) : key(b) < key(a);
-  }
-};
+Place place_of(const sandbox::SandboxInfo& info) {
+  return {.created_unix_ms = info.created_unix_ms, .id = info.id};
+}
 
-Result<sandbox::SandboxInfo> read_cursor(std::string_view text) {
-  const auto dot = text.find('.');
-  const auto created = parse_decimal(text.substr(0, dot));
-  if (!created || dot == std::string_view::npos) return wrong("nextToken is none of ours");
-  sandbox::SandboxInfo place;
-  place.created_unix_ms = static_cast<std::int64_t>(*created);
-  place.id = text.substr(dot + 1);
-  return place;
+std::string cursor_of(const Place& place) {
+  return fmt::format("{}.{}", place.created_unix_ms, place.id);
+}
+
+// Behind which the page begins; nothing for the first one.
+Result<std::optional<Place>> read_cursor(std::string_view query) {
+  const auto text = TRY(http::find_query(query, "nextToken"));
+  if (!text || text->empty()) return std::optional<Place>();
+  const auto dot = text->find('.');
+  const auto created = parse_decimal(std::string_view(*text).substr(0, dot));
+  if (!created || dot == std::string::npos) return wrong("nextToken is none of ours");
+  return std::optional(
+      Place{.created_unix_ms = static_cast<std::int64_t>(*created), .id = text->substr(dot + 1)});
 }
 
 Result<std::size_t> read_limit(std::string_view query) {
@@ -118,17 +122,20 @@ Result<std::size_t> read_limit(std::string_view query) {
 
 }  // namespace
 
-Result<Slice> select_slice(std::size_t count, std::string_view query) {
+Result<http::Response> page_response(std::map<Place, Json, std::greater<>> things,
+                                     std::string_view query) {
   const std::size_t page_max = TRY(read_limit(query));
-  Slice slice;
-  if (const auto token = TRY(http::find_query(query, "nextToken")); token && !token->empty()) {
-    const auto begin = parse_decimal(*token);
-    if (!begin) return wrong("nextToken is none of ours");
-    slice.begin = std::min<std::size_t>(*begin, count);
+  const auto last = TRY(read_cursor(query));
+  Json page = Json::array();
+  auto at = last ? things.upper_bound(*last) : things.begin();
+  std::string next;
+  for (; at != things.end() && page.size() < page_max; ++at) {
+    next = cursor_of(at->first);
+    page.push_back(std::move(at->second));
   }
-  slice.end = slice.begin + std::min(count - slice.begin, page_max);
-  if (slice.end < count) slice.next = fmt::format("{}", slice.end);
-  return slice;
+  http::Response response = json_response(200, page);
+  if (at != things.end()) response.fields = {{"x-next-token", next}};
+  return response;
 }
 
 Result<Page> select_page(std::vector<sandbox::SandboxInfo> all, std::string_view project,
@@ -142,23 +149,23 @@ Result<Page> select_page(std::vector<sandbox::SandboxInfo> all, std::string_view
     if (!time) return wrong("startedAfter is a time like 2026-01-31T23:59:59Z");
     filter.started_after = *time;
   }
-  read_states(query, filter);
-  const Order order{.ascending = TRY(http::find_query(query, "order")).value_or("") == "asc"};
+  TRY_VOID(read_states(query, filter));
+  const bool ascending = TRY(read_ascending(query));
   const std::size_t page_max = TRY(read_limit(query));
 
   std::erase_if(all, [&](const sandbox::SandboxInfo& info) {
     const auto access = read_labels(info);
     return !access || access->project != project || !filter.takes(info);
   });
-  const auto before = [&](const auto& a, const auto& b) { return order.before(a, b); };
-  std::ranges::sort(all, before);
-  if (const auto token = TRY(http::find_query(query, "nextToken")); token && !token->empty()) {
-    const auto last = TRY(read_cursor(*token));
-    all.erase(all.begin(), std::ranges::upper_bound(all, last, before));
-  }
   Page page;
+  page.running = static_cast<std::size_t>(
+      std::ranges::count(all, sandbox::State::kRunning, &sandbox::SandboxInfo::state));
+  const auto before = [&](const Place& a, const Place& b) { return ascending ? a < b : b < a; };
+  std::ranges::sort(all, before, place_of);
+  if (const auto last = TRY(read_cursor(query)))
+    all.erase(all.begin(), std::ranges::upper_bound(all, *last, before, place_of));
   if (all.size() > page_max) {
-    page.next = cursor_of(all[page_max - 1]);
+    page.next = cursor_of(place_of(all[page_max - 1]));
     all.resize(page_max);
   }
   page.sandboxes = std::move(all);

@@ -1,18 +1,24 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "pons/base/json.h"
 #include "pons/base/result.h"
+#include "pons/http/exchange.h"
 #include "pons/sandbox/provider.h"
 
 namespace pons::e2b {
 
 struct Page {
   std::vector<sandbox::SandboxInfo> sandboxes;
-  std::string next;  // where the next page begins; empty: this is the last
+  std::string next;         // where the next page begins; empty: this is the last
+  std::size_t running = 0;  // on all pages
 };
 
 // Which sandboxes a query that names no state asks for.
@@ -22,12 +28,16 @@ enum class States : std::uint8_t { kRunning, kRunningAndPaused };
 Result<Page> select_page(std::vector<sandbox::SandboxInfo> all, std::string_view project,
                          std::string_view query, States unless_named = States::kRunningAndPaused);
 
-// Where one page of `count` things begins and ends by "limit" and "nextToken", a number.
-struct Slice {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  std::string next;
+// Where something stands in a list.
+struct Place {
+  std::int64_t created_unix_ms = 0;
+  std::string id;
+  auto operator<=>(const Place&) const = default;
 };
-Result<Slice> select_slice(std::size_t count, std::string_view query);
+
+// One page of what stands there, the newest first, by "limit" and "nextToken". It begins behind the
+// last thing of the page before, whether that is still there or not.
+Result<http::Response> page_response(std::map<Place, Json, std::greater<>> things,
+                                     std::string_view query);
 
 }  // namespace pons::e2b

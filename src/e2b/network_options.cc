@@ -86,11 +86,14 @@ Result<Json> read_rules(const Json& options) {
   if (!rules.is_object()) return wrong("rules is an object of hosts");
   for (const auto& [host, list] : rules.items()) {
     if (!list.is_array()) return wrong(fmt::format("rules.{} is a list", host));
+    const std::size_t before = fields.size();
     for (const Json& rule : list) {
       Json headers = TRY(read_transform(host, rule));
       if (headers.empty()) continue;
       fields.push_back({{"host", host}, {"set", std::move(headers)}});
     }
+    // That a host has rules keeps those of wildcards away from it.
+    if (fields.size() == before) fields.push_back({{"host", host}, {"set", Json::object()}});
   }
   if (fields.size() > kEntriesMax) return wrong(fmt::format("more than {} rules", kEntriesMax));
   return fields;

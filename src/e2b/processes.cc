@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -27,7 +28,7 @@ using sandbox::TerminalSize;
 constexpr std::size_t kTagBytesMax = 4096;
 constexpr std::uint64_t kPidMax = UINT32_MAX;
 constexpr std::size_t kHeldBytesMax = 16 * 1024;
-constexpr int kAttachTries = 20;
+constexpr int kAttachTries = 100;
 constexpr Duration kAttachPause = std::chrono::milliseconds(250);
 
 // ---- what is asked for
@@ -50,7 +51,9 @@ Result<Wanted> wanted_process(const Json& request) {
   return wanted;
 }
 
-enum class Among : std::uint8_t { kRunning, kAll };
+// kKept: and those that ended so short a time ago that who was about to connect may still do so.
+enum class Among : std::uint8_t { kRunning, kKept };
+constexpr sandbox::Milliseconds kEndedKept = std::chrono::seconds(30);
 
 Task<Result<JobInfo>> find_process(Call& call, const Json& request, Among among) {
   CO_TRY(const auto wanted, wanted_process(request));
@@ -62,7 +65,8 @@ Task<Result<JobInfo>> find_process(Call& call, const Json& request, Among among)
     if (!name) continue;
     if (wanted.pid ? *wanted.pid != job.pid : wanted.tag_code != name->tag_code) continue;
     if (job.outcome == Outcome::kRunning) co_return job;
-    if (among == Among::kAll) ended = job;
+    const bool is_kept = job.ended_ago.value_or(sandbox::Milliseconds(0)) < kEndedKept;
+    if (among == Among::kKept && is_kept) ended = job;
   }
   if (ended) co_return std::move(*ended);
   co_return make_error(ErrorCode::kNotFound, "find process",
@@ -95,7 +99,7 @@ std::string label_of(const Json& process, const std::optional<std::string>& tag)
 
 Result<JobSpec> job_of(const Json& request) {
   const Json* process = find_field(request, "process");
-  JobSpec job{.announce_start = true};
+  JobSpec job{.kill_at_timeout = true, .announce_start = true};
   if (process != nullptr) {
     job.argv.push_back(TRY(text_field(*process, "cmd")));
     for (std::string& argument : TRY(list_field(*process, "args")))
@@ -108,7 +112,7 @@ Result<JobSpec> job_of(const Json& request) {
   std::optional<std::string> tag;
   if (find_field(request, "tag") != nullptr) tag = TRY(text_field(request, "tag"));
   if (tag && tag->size() > kTagBytesMax)
-    return make_error(ErrorCode::kLimit, "start process", "the tag is too long");
+    return make_error(ErrorCode::kInvalid, "start process", "the tag is too long");
   if (const Json* pty = find_field(request, "pty")) job.terminal = TRY(size_of(*pty));
   // Clients from before the field write to standard input without having asked for it.
   job.input_open = TRY(flag_field(request, "stdin", true)) || job.terminal.has_value();
@@ -121,12 +125,17 @@ Result<JobSpec> job_of(const Json& request) {
 
 class Follower {
  public:
-  Follower(Call& call, RpcStream& events, std::string job, JobOffsets at)
+  // kFromNow: what was written before is nobody's, and no loss.
+  enum class Begin : std::uint8_t { kFromStart, kFromNow };
+  Follower(Call& call, RpcStream& events, std::string job, JobOffsets at, Begin begin)
       : call_(call),
         events_(events),
         job_(std::move(job)),
         io_(parse_process_name(job_).value_or(ProcessName()).io),
-        at_(at) {}
+        at_(at),
+        begin_(begin),
+        output_begun_(begin == Begin::kFromStart),
+        error_begun_(begin == Begin::kFromStart) {}
 
   Task<Result<void>> follow(std::unique_ptr<JobStream> stream) {
     for (;;) {
@@ -153,6 +162,14 @@ class Follower {
     return make_error(ErrorCode::kTimeout, "follow process", "the time of this call is over");
   }
 
+  // A gap that nobody is told of would be taken for the whole.
+  static Error lost_error(std::uint64_t bytes) {
+    return make_error(
+        ErrorCode::kIo, "follow process",
+        fmt::format("{} bytes of output are lost: they were not read in time; the process runs on",
+                    bytes));
+  }
+
   // An answer that was read to its end leaves its connection for the next question. It has come in
   // most cases, and is not worth much waiting.
   Task<Result<void>> leave(std::unique_ptr<JobStream> stream) {
@@ -167,8 +184,13 @@ class Follower {
       co_return false;
     }
     if (const auto* output = std::get_if<sandbox::Output>(&event)) {
-      (output->stream == sandbox::Output::Stream::kOutput ? at_.output : at_.error) =
-          output->offset + output->bytes.size();
+      const bool is_output = output->stream == sandbox::Output::Stream::kOutput;
+      const bool begun = std::exchange(is_output ? output_begun_ : error_begun_, true);
+      if (output->lost > 0 && begun) {
+        CO_TRY_VOID(co_await events_.send_held());
+        co_return lost_error(output->lost);
+      }
+      (is_output ? at_.output : at_.error) = output->offset + output->bytes.size();
       if (more_is_here && events_.held_bytes() < kHeldBytesMax)
         events_.hold(data_event(*output, io_));
       else
@@ -180,7 +202,8 @@ class Follower {
       CO_TRY_VOID(co_await events_.send_held());
       co_return gone_error(call_.id());
     }
-    if (end.outcome == Outcome::kTimeout) co_return past_deadline();
+    // Who connected later has a time of his own; to him it is a process that was killed.
+    if (end.outcome == Outcome::kTimeout && begin_ == Begin::kFromStart) co_return past_deadline();
     events_.hold(end_event(end));
     co_return true;
   }
@@ -201,11 +224,15 @@ class Follower {
   std::string job_;
   ProcessIo io_;
   JobOffsets at_;
+  Begin begin_;
+  bool output_begun_;
+  bool error_begun_;
 };
 
 Error start_error(Error error, const std::string& directory) {
+  constexpr std::string_view kStep = "enter directory";
   if (error.code == ErrorCode::kInvalid &&
-      error.describe().find("enter directory") != std::string::npos)
+      (error.step == kStep || error.message.starts_with(kStep)))
     error.message = fmt::format("cwd '{}' does not exist", directory);
   return error;
 }
@@ -224,17 +251,17 @@ Task<Result<void>> start_process(Call& call, const Json& request, RpcStream& eve
   auto stream =
       co_await call.awake([&call, &job] { return call.provider.execute(call.id(), job); });
   if (!stream) co_return start_error(std::move(stream).error(), asked);
-  Follower follower(call, events, job.id, {});
+  Follower follower(call, events, job.id, {}, Follower::Begin::kFromStart);
   co_return co_await follower.follow(std::move(*stream));
 }
 
 Task<Result<void>> connect_process(Call& call, const Json& request, RpcStream& events) {
-  CO_TRY(const auto job, co_await find_process(call, request, Among::kAll));
+  CO_TRY(const auto job, co_await find_process(call, request, Among::kKept));
   // What it wrote before is not repeated.
   const JobOffsets at{.output = job.output_bytes, .error = job.error_bytes};
   CO_TRY(auto stream, co_await call.provider.attach(call.id(), job.id, at));
   CO_TRY_VOID(co_await events.send(start_event(job.pid)));
-  Follower follower(call, events, job.id, at);
+  Follower follower(call, events, job.id, at, Follower::Begin::kFromNow);
   co_return co_await follower.follow(std::move(stream));
 }
 

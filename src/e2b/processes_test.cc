@@ -39,6 +39,49 @@ TEST_F(ProcessTest, AStreamTellsBeginningOutputAndEnd) {
   EXPECT_EQ(events[3], (Json{{"end", Json::object()}}));
 }
 
+TEST_F(ProcessTest, OutputWithAGapIsNoWholeOutput) {
+  start_long();
+  provider_.job().output_kept = 4;
+  provider_.job().print("lost and found");
+  provider_.job().end(Outcome::kExit);
+  run_until([&] { return reply_.has_value(); });
+  const auto events = messages_of(reply_->body);
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[1]["end"]["error"]["code"], "internal");
+  EXPECT_THAT(events[1]["end"]["error"]["message"].get<std::string>(), HasSubstr("4 bytes"));
+}
+
+TEST_F(ProcessTest, WhoConnectsLaterMissesNothingThatWasHisToRead) {
+  start_long();
+  provider_.job().print("before");
+  std::optional<Reply> late;
+  send_aside(group_, stream_request("process.Process/Connect", {{"process", {{"pid", 100}}}}),
+             late);
+  run_until([&] { return provider_.attached == 1; });
+  // Between the two questions of whoever connects, more was written than is kept.
+  provider_.job().output_kept = 9;
+  provider_.job().print("gone on and on");
+  provider_.job().end(Outcome::kExit);
+  run_until([&] { return late.has_value(); });
+  const auto events = messages_of(late->body);
+  ASSERT_EQ(events.size(), 4U);
+  EXPECT_EQ(events[1]["event"]["data"]["stdout"], base64_encode("e on and on"));
+  EXPECT_EQ(events[3], (Json{{"end", Json::object()}}));
+}
+
+TEST_F(ProcessTest, ATimeThatIsOverIsToldToWhoSetItAndOthersSeeAKill) {
+  start_long();
+  EXPECT_TRUE(provider_.job().spec.kill_at_timeout);
+  std::optional<Reply> other;
+  send_aside(group_, stream_request("process.Process/Connect", {{"process", {{"pid", 100}}}}),
+             other);
+  run_until([&] { return provider_.attached == 1; });
+  provider_.job().end(Outcome::kTimeout);
+  run_until([&] { return reply_.has_value() && other.has_value(); });
+  EXPECT_EQ(messages_of(reply_->body).at(1)["end"]["error"]["code"], "deadline_exceeded");
+  EXPECT_EQ(messages_of(other->body).at(1)["event"]["end"]["error"], "signal: killed");
+}
+
 TEST_F(ProcessTest, WhatIsAskedForIsWhatRuns) {
   Json request = start({"say", "x"});
   request["process"]["envs"] = {{"A", "b"}};
@@ -174,6 +217,17 @@ TEST_F(ProcessTest, ConnectFindsByTagAndRepeatsNothing) {
   EXPECT_EQ(none.at(0)["end"]["error"]["code"], "not_found");
 }
 
+TEST_F(ProcessTest, OneThatHasEndedIsFoundForHalfAMinute) {
+  (void)stream("process.Process/Start", start({"say", "hi\n"}));
+  provider_.job().info.ended_ago = std::chrono::seconds(29);
+  const auto kept = stream("process.Process/Connect", {{"process", {{"pid", 100}}}});
+  EXPECT_EQ(kept.at(0)["event"]["start"]["pid"], 100);
+  EXPECT_EQ(kept.at(1)["event"]["end"]["exited"], true);
+  provider_.job().info.ended_ago = std::chrono::seconds(30);
+  const auto gone = stream("process.Process/Connect", {{"process", {{"pid", 100}}}});
+  EXPECT_EQ(gone.at(0)["end"]["error"]["code"], "not_found");
+}
+
 TEST_F(ProcessTest, AClientThatLeavesLeavesTheProcessRunning) {
   {
     linux::TaskGroup leaving(*loop_);
@@ -218,15 +272,18 @@ TEST_F(ProcessTest, WhatIsWrongIsToldInTheStream) {
   EXPECT_EQ(code({{"process", {{"cmd", "x"}, {"args", {1}}}}}), "invalid_argument");
   EXPECT_EQ(code({{"process", {{"cmd", "x"}, {"cwd", "~bob"}}}}), "invalid_argument");
   EXPECT_EQ(code({{"process", {{"cmd", "x"}}}, {"tag", std::string(5000, 't')}}),
-            "resource_exhausted");
+            "invalid_argument");
   provider_.execute_error =
-      make_error(ErrorCode::kInvalid, "ask for sandbox", "enter directory: No such file");
+      make_error(ErrorCode::kInvalid, "ask for sandbox", "enter directory (No such file)");
   const auto events =
       stream("process.Process/Start", {{"process", {{"cmd", "x"}, {"cwd", "/none"}}}});
   EXPECT_EQ(events.at(0)["end"]["error"]["message"], "cwd '/none' does not exist");
   provider_.execute_error =
-      make_error(ErrorCode::kInvalid, "ask for sandbox", "find user: No such file");
+      make_error(ErrorCode::kInvalid, "ask for sandbox", "find user (No such file)");
   EXPECT_EQ(code({{"process", {{"cmd", "x"}}}}), "unauthenticated");
+  provider_.execute_error =
+      make_error(ErrorCode::kInvalid, "ask for sandbox", "execute: /tmp/find user (No such file)");
+  EXPECT_EQ(code({{"process", {{"cmd", "x"}}}}), "invalid_argument");
 }
 
 TEST_F(ProcessTest, MessagesOfAnotherShapeAreRefused) {

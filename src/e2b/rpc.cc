@@ -125,8 +125,8 @@ Task<> stream(Call& call, Stream work, Result<Json> request) {
 }
 
 Task<> answer_stream(Call& call, Stream work) {
-  if (!has_type(call.exchange.request(), "application/connect+json")) {
-    refuse_type(call.exchange, "application/connect+json");
+  if (!has_type(call.exchange.request(), kStreamType)) {
+    refuse_type(call.exchange, kStreamType);
     co_return;
   }
   const auto body =
@@ -137,6 +137,18 @@ Task<> answer_stream(Call& call, Stream work) {
 }
 
 }  // namespace
+
+bool refuse_rpc(http::Exchange& exchange, const Error& error) {
+  const http::RequestHead& head = exchange.request();
+  const auto method = std::ranges::find(kMethods, head.path(), &Method::path);
+  if (head.method != "POST" || method == std::end(kMethods)) return false;
+  // Of another status than 200 a client of streams reads the status alone.
+  if (method->stream != nullptr && has_type(head, kStreamType))
+    exchange.respond({.content_type = kStreamType, .body = end_of_stream(error)});
+  else
+    exchange.respond({.status = rpc_code(error).status, .body = rpc_error_json(error)});
+  return true;
+}
 
 Task<bool> answer_rpc(Call& call) {
   const http::RequestHead& head = call.exchange.request();

@@ -10,7 +10,6 @@ namespace pons::e2b {
 
 namespace {
 
-constexpr const char* kStreamType = "application/connect+json";
 constexpr std::uint64_t kKeepAliveSecondsDefault = 90;
 constexpr std::size_t kTimeoutDigitsMax = 10;  // of the protocol
 
@@ -72,7 +71,7 @@ Task<> RpcStream::end() {
 }
 
 Task<> RpcStream::end(Error error) {
-  return write_last(make_envelope(Envelope::kEnd, "{\"error\":" + rpc_error_json(error) + "}"));
+  return write_last(end_of_stream(error));
 }
 
 }  // namespace pons::e2b

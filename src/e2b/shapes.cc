@@ -31,6 +31,11 @@ Json text_or_null(std::string_view text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
+// Templates have no id but their name; what a caller said may carry a tag.
+std::string_view name_of(std::string_view template_id) {
+  return template_id.substr(0, template_id.rfind(':'));
+}
+
 // A sandbox without an end has one in the eyes of the SDKs: they want a time.
 std::int64_t ends_at(const sandbox::SandboxInfo& info) {
   constexpr std::int64_t kLongMs = 30LL * 24 * 3600 * 1000;
@@ -83,6 +88,7 @@ Json sandbox_json(const sandbox::SandboxInfo& info, std::string_view domain) {
   const Access access = read_labels(info).value_or(Access{});
   Json json{{"sandboxID", info.id},
             {"templateID", read_particulars(info).template_id},
+            {"alias", name_of(read_particulars(info).template_id)},
             {"clientID", kClientId},
             {"envdVersion", kEnvdVersion},
             {"domain", text_or_null(domain)}};
@@ -95,6 +101,7 @@ Json listed_json(const sandbox::SandboxInfo& info) {
   const Particulars particulars = read_particulars(info);
   return {{"sandboxID", info.id},
           {"templateID", particulars.template_id},
+          {"alias", name_of(particulars.template_id)},
           {"clientID", kClientId},
           {"envdVersion", kEnvdVersion},
           {"state", info.state == sandbox::State::kPaused ? "paused" : "running"},

@@ -24,7 +24,8 @@ using sandbox::ByteSource;
 using sandbox::FileKind;
 using sandbox::WriteOptions;
 
-constexpr std::size_t kMetadataBytesMax = 2000;
+constexpr std::size_t kMetadataBytesMax = 4096;     // as the kernel keeps it: with its prefix
+constexpr std::size_t kMetadataNameBytesMax = 246;  // what is left of a name beside the prefix
 
 Result<std::unique_ptr<ByteSource>> body_of(http::Exchange& exchange) {
   auto body = std::make_unique<BodyBytes>(exchange);
@@ -44,34 +45,6 @@ class PartBytes final : public ByteSource {
   http::FormParts& parts_;
 };
 
-struct Place {
-  std::string path;
-  std::uint32_t mode = 0644;
-};
-
-// A link is written through, and a file that is there keeps its mode.
-Task<Result<Place>> place_of(Call& call, std::string asked) {
-  Place place;
-  CO_TRY(place.path, co_await resolve_path(call, std::move(asked)));
-  auto there = co_await call.awake(
-      [&] { return call.provider.stat_file(call.id(), place.path, kFileUser); });
-  if (!there) {
-    const ErrorCode code = there.error().code;
-    // A file where a directory should be is for the write to complain about.
-    if (is_gone(there.error()) || (code != ErrorCode::kNotFound && code != ErrorCode::kInvalid))
-      co_return std::move(there).error();
-    co_return place;
-  }
-  Describer describer(call);
-  CO_TRY(const auto end, co_await describer.follow_links(std::move(*there)));
-  place.path = end.path;
-  if (end.info && end.info->kind == FileKind::kDirectory)
-    co_return make_error(ErrorCode::kInvalid, "write file",
-                         fmt::format("path '{}' is a directory", place.path));
-  if (end.info) place.mode = end.info->mode & 0777;
-  co_return place;
-}
-
 // Of "X-Metadata-NAME: value" fields.
 Result<std::map<std::string, std::string>> attributes_of(const http::RequestHead& head) {
   constexpr std::string_view kField = "x-metadata-";
@@ -82,8 +55,17 @@ Result<std::map<std::string, std::string>> attributes_of(const http::RequestHead
     std::ranges::transform(name, name.begin(),
                            [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
     if (!name.starts_with(kField) || name.size() == kField.size()) continue;
-    bytes += name.size() + field.value.size();
-    attributes[std::string(kMetadataPrefix) + name.substr(kField.size())] = field.value;
+    if (name.size() - kField.size() > kMetadataNameBytesMax)
+      return make_error(ErrorCode::kInvalid, "write file",
+                        fmt::format("a name of metadata may have {} bytes", kMetadataNameBytesMax));
+    if (!std::ranges::all_of(field.value, [](char c) { return c >= ' ' && c <= '~'; }))
+      return make_error(ErrorCode::kInvalid, "write file", "metadata must be printable ASCII");
+    // Of two by one name the first one counts.
+    const bool fresh =
+        attributes
+            .try_emplace(std::string(kMetadataPrefix) + name.substr(kField.size()), field.value)
+            .second;
+    if (fresh) bytes += kMetadataPrefix.size() + name.size() - kField.size() + field.value.size();
   }
   if (bytes > kMetadataBytesMax)
     return make_error(ErrorCode::kInvalid, "write file",
@@ -92,7 +74,7 @@ Result<std::map<std::string, std::string>> attributes_of(const http::RequestHead
 }
 
 Task<Result<Json>> write_one(Call& call, std::string asked, std::unique_ptr<ByteSource> bytes) {
-  CO_TRY(const auto place, co_await place_of(call, std::move(asked)));
+  CO_TRY(const auto place, co_await find_write_place(call, std::move(asked)));
   // Whoever watches the file sees it written, as with the original.
   WriteOptions options{.mode = place.mode, .in_place = true, .user = kFileUser};
   CO_TRY(options.owner, co_await owner_for(call));
@@ -143,6 +125,27 @@ Task<Result<Json>> upload(Call& call) {
 }
 
 }  // namespace
+
+// The kernel writes through links, and a file that is there keeps its mode.
+Task<Result<WritePlace>> find_write_place(Call& call, std::string asked) {
+  WritePlace place;
+  CO_TRY(place.path, co_await resolve_path(call, std::move(asked)));
+  auto there = co_await call.awake(
+      [&] { return call.provider.stat_file(call.id(), place.path, kFileUser); });
+  if (!there) {
+    const ErrorCode code = there.error().code;
+    // A file where a directory should be is for the write to complain about.
+    if (is_gone(there.error()) || (code != ErrorCode::kNotFound && code != ErrorCode::kInvalid))
+      co_return std::move(there).error();
+    co_return place;
+  }
+  const auto end = opened(*there);
+  if (end && end->kind == FileKind::kDirectory)
+    co_return make_error(ErrorCode::kInvalid, "write file",
+                         fmt::format("path '{}' is a directory", place.path));
+  if (end) place.mode = end->mode & 0777;
+  co_return place;
+}
 
 Task<> answer_upload(Call& call) {
   const auto written = co_await upload(call);

@@ -52,12 +52,11 @@ Task<Result<Watching>> watching_of(Call& call, const Json& request) {
   CO_TRY(watching.place.path, co_await resolve_path(call, std::move(path)));
   CO_TRY(watching.place.recursive, flag_field(request, "recursive", false));
   CO_TRY(watching.include_entry, flag_field(request, "includeEntry", false));
-  CO_TRY(auto info, co_await call.awake([&] {
+  CO_TRY(const auto info, co_await call.awake([&] {
     return call.provider.stat_file(call.id(), watching.place.path, kFileUser);
   }));
-  Describer describer(call);
-  CO_TRY(const auto end, co_await describer.follow_links(std::move(info)));
-  if (!end.info || end.info->kind != sandbox::FileKind::kDirectory)
+  const auto end = opened(info);
+  if (!end || end->kind != sandbox::FileKind::kDirectory)
     co_return make_error(ErrorCode::kInvalid, "watch directory",
                          watching.place.path + " is no directory");
   co_return watching;
@@ -80,11 +79,8 @@ Task<Json> event_json(Describer& describer, const FileChange& change, const Watc
 
 Task<Result<void>> watch_directory(Call& call, const Json& request, RpcStream& events) {
   CO_TRY(const auto watching, co_await watching_of(call, request));
-  CO_TRY(const auto room, call.watchers.take_room(call.id()));
-  CO_TRY(const auto changes, co_await call.awake([&] {
-    return call.provider.watch_files(call.id(), watching.place.path, kFileUser,
-                                     watching.place.recursive);
-  }));
+  CO_TRY(const auto changes,
+         co_await call.awake([&] { return call.watchers.follow(watching.place); }));
   CO_TRY_VOID(co_await events.send(R"({"start":{}})"));
   Describer describer(call);
   for (;;) {
@@ -96,7 +92,7 @@ Task<Result<void>> watch_directory(Call& call, const Json& request, RpcStream& e
     } else if (change.error().code == ErrorCode::kNotFound) {
       co_return {};  // the directory is no more
     } else if (change.error().code != ErrorCode::kTimeout) {
-      co_return gone_error(call.id());
+      co_return std::move(change).error();
     } else if (call.loop.now() >= events.deadline()) {
       co_return make_error(ErrorCode::kTimeout, "watch directory", "the time of this call is over");
     } else if (call.loop.now() >= wake) {
@@ -107,8 +103,9 @@ Task<Result<void>> watch_directory(Call& call, const Json& request, RpcStream& e
 
 Task<Result<Json>> create_watcher(Call& call, const Json& request) {
   CO_TRY(auto watching, co_await watching_of(call, request));
-  CO_TRY(auto id,
-         co_await call.watchers.create(call, std::move(watching.place), watching.include_entry));
+  CO_TRY(auto id, co_await call.awake([&] {
+    return call.watchers.create(watching.place, watching.include_entry);
+  }));
   co_return Json{{"watcherId", std::move(id)}};
 }
 

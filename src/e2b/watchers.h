@@ -1,10 +1,8 @@
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "call.h"
@@ -18,32 +16,21 @@ struct WatchedPlace {
   auto operator<=>(const WatchedPlace&) const = default;
 };
 
-// Changes of directories, kept for clients that ask for them from time to time. Watchers of the
-// same place share one watch in the sandbox. One that nobody asks for minutes is forgotten.
+// Changes of directories. All who watch the same place share one watch in its sandbox, which begins
+// anew when the way to it is cut. Some follow it; for others changes are kept until they are asked
+// for, and who does not ask for an hour is forgotten.
 class Watchers {
  public:
-  explicit Watchers(linux::Loop& loop);
+  Watchers(linux::Loop& loop, sandbox::Provider& provider);
   ~Watchers();
 
+  // One who watches, from the moment on in which it is made. Must not outlive the Watchers.
+  class Reader;
+  // kLimit when the sandbox has too many watches.
+  Task<Result<std::unique_ptr<Reader>>> follow(WatchedPlace place);
+
   // The new watcher's id. kLimit when the sandbox has too many.
-  Task<Result<std::string>> create(Call& call, WatchedPlace place, bool include_entry);
-
-  // A place among the watches that a sandbox can have at once, until it is let go.
-  class Room {
-   public:
-    Room(Watchers& watchers, std::string sandbox);
-    Room(Room&& other) noexcept
-        : watchers_(std::exchange(other.watchers_, nullptr)), sandbox_(std::move(other.sandbox_)) {}
-    Room& operator=(Room&&) = delete;
-    ~Room();
-
-   private:
-    Watchers* watchers_;
-    std::string sandbox_;
-  };
-  // For a watch that is not kept here. kLimit when the sandbox has too many.
-  Result<Room> take_room(const std::string& sandbox);
-
+  Task<Result<std::string>> create(WatchedPlace place, bool include_entry);
   struct Taken {
     std::vector<sandbox::FileChange> changes;
     std::string path;  // of the directory
@@ -59,18 +46,43 @@ class Watchers {
   struct Watcher;
   using Of = std::map<std::string, Watcher, std::less<>>;
 
-  Task<> read(Source& source);
+  Task<> watch(Source& source);
+  Task<Result<void>> begin(Source& source);
+  Task<Error> read(Source& source);
+  Task<Error> reason_of_end(Source& source, Error error);
   Task<> forget_idle();
-  void drop_unused_sources();
+  void let_go(const Source& source);
   std::size_t count_sources(const std::string& sandbox) const;
-  std::size_t count_watches(const std::string& sandbox) const;
   Watcher* find(const std::string& sandbox, const std::string& id);
 
   linux::Loop& loop_;
-  std::map<std::string, std::size_t, std::less<>> streams_;  // rooms taken, by sandbox
-  std::map<std::string, Of, std::less<>> watchers_;          // by sandbox
+  sandbox::Provider& provider_;
   std::map<WatchedPlace, std::shared_ptr<Source>> sources_;
-  linux::TaskGroup tasks_;  // last: its tasks use all of the above
+  std::map<std::string, Of, std::less<>> watchers_;  // by sandbox; they use the sources
+  linux::TaskGroup tasks_;                           // last: its tasks use all of the above
+};
+
+class Watchers::Reader {
+ public:
+  Reader(Watchers& watchers, std::shared_ptr<Source> source);
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader();
+
+  // kTimeout when there is none until then, kNotFound when the directory is no more, kIo when
+  // changes were not read in time. Of a sandbox that is gone an error of which is_gone() says yes.
+  Task<Result<sandbox::FileChange>> next(TimePoint deadline);
+  // All that there are by now; what was not read in time is missing at the beginning.
+  std::vector<sandbox::FileChange> take();
+  // Nothing comes any more.
+  bool is_over() const;
+  bool is_sandbox_gone() const;
+
+ private:
+  friend class Watchers;
+  Watchers& watchers_;
+  std::shared_ptr<Source> source_;
+  std::uint64_t at_ = 0;  // the number of the next change
 };
 
 }  // namespace pons::e2b

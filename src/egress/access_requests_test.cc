@@ -170,5 +170,71 @@ TEST_F(AskingTest, ARefusalNamesTheWayToAsk) {
                             HasSubstr("http://tools.pons.internal/access-requests")));
 }
 
+// ---- as a person answers
+
+TEST_F(AccessRequestsTest, WhatAPersonSaidIsThereAfterARestart) {
+  const auto requests = open();
+  const auto request = requests->add("work", 7, wish_for("a.example"));
+  ASSERT_TRUE(requests->tell(request->id, AccessStatus::kPending, "sesn_1"));
+  EXPECT_TRUE(requests->untold().empty());
+  ASSERT_TRUE(requests->close(request->id, AccessStatus::kDenied, "not on Fridays"));
+  EXPECT_EQ(requests->close(request->id, AccessStatus::kAllowed)->status, AccessStatus::kDenied)
+      << "what was decided stands";
+  const auto again = open();
+  const AccessRequest* known = again->find_decided(7, wish_for("a.example"));
+  ASSERT_NE(known, nullptr);
+  EXPECT_EQ(known->message, "not on Fridays");
+  EXPECT_EQ(known->session, "sesn_1");
+  ASSERT_EQ(again->untold().size(), 1U) << "the session has not heard of it";
+  ASSERT_TRUE(again->tell(request->id, AccessStatus::kDenied, "sesn_1"));
+  EXPECT_TRUE(open()->untold().empty());
+}
+
+TEST_F(AccessRequestsTest, WhatAPersonSaysIsBounded) {
+  const auto requests = open();
+  const auto first = requests->add("work", 7, wish_for("a.example"));
+  std::string much;
+  for (int i = 0; i < 1'000; ++i) much += "ü!";
+  const auto closed = requests->close(first->id, AccessStatus::kDenied, much);
+  EXPECT_LE(closed->message.size(), kAnswerBytesMax);
+  EXPECT_TRUE(much.starts_with(closed->message) && !closed->message.empty());
+  const auto second = requests->add("work", 7, wish_for("b.example"));
+  EXPECT_EQ(requests->close(second->id, AccessStatus::kDenied, "\xff\xfe")->message, "");
+}
+
+TEST_F(AskingTest, WhoAsksAgainHearsWhetherPeopleAreAsked) {
+  EXPECT_THAT(ask(kWish), Not(HasSubstr("asked")));
+  const std::string id = access_->all().front().id;
+  ASSERT_TRUE(access_->tell(id, AccessStatus::kPending, ""));
+  EXPECT_THAT(ask(kWish), Not(HasSubstr("asked"))) << "the operator alone";
+  ASSERT_TRUE(access_->tell(id, AccessStatus::kPending, "sesn_1"));
+  EXPECT_THAT(ask(kWish), AllOf(HasSubstr("202"), HasSubstr(R"("asked":"session")")));
+}
+
+TEST_F(AskingTest, ADenialIsWhatTheSandboxHears) {
+  const auto get = [&] {
+    return converse("GET / HTTP/1.1\r\nHost: b.example\r\nConnection: close\r\n\r\n",
+                    origin("b.example", 443, false));
+  };
+  ask(kWish);
+  const std::string id = access_->all().front().id;
+  EXPECT_THAT(get(), AllOf(HasSubstr("host_not_allowed"), HasSubstr(id)));
+  ASSERT_TRUE(access_->close(id, AccessStatus::kDenied, "not on Fridays"));
+  EXPECT_THAT(get(), AllOf(HasSubstr("host_not_allowed"), HasSubstr("not on Fridays")));
+  EXPECT_THAT(ask(kWish),
+              AllOf(HasSubstr("403"), HasSubstr("access_denied"), HasSubstr("not on Fridays")));
+  EXPECT_EQ(access_->all().size(), 1U) << "nobody is asked again";
+}
+
+TEST_F(AskingTest, WhatIsAllowedAndInForceIsNotAskedAgain) {
+  ask(kWish);
+  ASSERT_TRUE(access_->close(access_->all().front().id, AccessStatus::kAllowed));
+  EXPECT_THAT(ask(kWish), HasSubstr("202")) << "its rules were replaced meanwhile";
+  ASSERT_TRUE(access_->close(access_->all().back().id, AccessStatus::kAllowed));
+  sandbox_->policy =
+      sandbox_->policy->widened(*names::HostName::parse("b.example"), 443, {}, "person");
+  EXPECT_THAT(ask(kWish), AllOf(HasSubstr("200 OK"), HasSubstr(R"("status":"allowed")")));
+}
+
 }  // namespace
 }  // namespace pons::egress

@@ -53,11 +53,12 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(Boundary& boundary,
                                                         const http::ResponseHead& head) {
   AnswerFilter filter;
   std::vector<VaultSet> vaults;
+  scan::NeedleSets of_vaults;
   for (const VaultView& view : vaults_of(boundary, sandbox)) {
     auto secrets = view.secrets.current();
     if (!secrets) return std::unexpected(unreadable("the vault cannot be used"));
     if (!judged.scrubs || *secrets == nullptr) continue;
-    filter.secrets_.push_back(*secrets);
+    of_vaults.push_back(*secrets);
     vaults.push_back({.vault = &view.vault, .owners = view.secrets.owners()});
   }
   // As of now: another sandbox may have sent one meanwhile.
@@ -67,7 +68,9 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(Boundary& boundary,
     if (!needles) return std::unexpected(unreadable("secrets cannot be looked for"));
     sent = *std::move(needles);
   }
+  // A secret may be in both: the last to be found says what takes its place, and a stub is better.
   for (const ProjectNeedles& needles : sent) filter.secrets_.push_back(needles.set);
+  filter.secrets_.insert(filter.secrets_.end(), of_vaults.begin(), of_vaults.end());
   if (!filter.secrets_.empty()) {
     filter.boundary_ = &boundary;
     // A pack is checked as a whole by its reader: one that was rewritten is worth nothing.
@@ -78,10 +81,10 @@ std::expected<AnswerFilter, Refusal> AnswerFilter::open(Boundary& boundary,
                                std::uint32_t set, std::uint32_t id) -> std::optional<std::string> {
       if (!rewritable) return std::nullopt;
       // A project's secret has no stub.
-      if (set >= vaults.size()) return sent[set - vaults.size()].stand_ins->at(id);
-      const VaultNeedles::Owner& owner = vaults[set].owners->at(id);
-      return vault::resize_stub(sandbox.stub_for(*vaults[set].vault, *owner.credential),
-                                owner.value_bytes);
+      if (set < sent.size()) return sent[set].stand_ins->at(id);
+      const VaultSet& of = vaults[set - sent.size()];
+      const VaultNeedles::Owner& owner = of.owners->at(id);
+      return vault::stand_in(sandbox.stub_for(*of.vault, *owner.credential), owner.value->reveal());
     };
     filter.scrubber_.emplace(filter.secrets_, filter.replacements_);
   }

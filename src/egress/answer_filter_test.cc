@@ -119,6 +119,28 @@ TEST_F(AnswerFilterTest, PreviousValueIsScrubbedAfterARotation) {
   EXPECT_THAT(out, Not(HasSubstr(std::string(kOtherSecret))));
 }
 
+TEST_F(AnswerFilterTest, AValueOfAnotherShapeIsScrubbedAfterARotation) {
+  constexpr std::string_view kLonger = "glpat-Zx81mQ.pL0vTr5Ke9WbYs-7NcGd2HjUaFo46iX_n3Vt6JwRk";
+  ASSERT_TRUE(vault_->rotate("TOKEN", Secret(std::string(kLonger))));
+  auto filter = *open();
+  const std::string out = feed(filter, fmt::format("{} and {}.", kLonger, kSecret), 7);
+  EXPECT_THAT(out, Not(HasSubstr("(cut)")));
+  EXPECT_EQ(out, fmt::format("{} and {}.", vault::stand_in(stub(), kLonger), stub()));
+}
+
+TEST_F(AnswerFilterTest, ARemovedCredentialIsStillScrubbed) {
+  const std::string former = stub();
+  ASSERT_TRUE(vault_->remove("TOKEN"));
+  const auto judged = judge("GET /stored HTTP/1.1\r\nHost: api.test.example");
+  ASSERT_TRUE(judged);
+  EXPECT_TRUE(judged->scrubs);
+  auto filter = AnswerFilter::open(*boundary_, *sandbox_, *judged, {});
+  ASSERT_TRUE(filter);
+  EXPECT_EQ(feed(*filter, "once " + std::string(kSecret), 7), "once " + former);
+  // It serves whom it likes: the credential is no longer the only one.
+  EXPECT_EQ(code("GET / HTTP/1.1\r\nHost: api.test.example\r\nAuthorization: Bearer mine"), "");
+}
+
 TEST_F(AnswerFilterTest, MessagesAreScrubbedOneByOne) {
   auto filter = *open();
   for (const char* text : {"hello", "it begins like gh", "p and goes on", ""}) {

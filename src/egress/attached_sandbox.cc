@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "policy_rule.h"
 #include "pons/base/id.h"
 
 namespace pons::egress {
 
 namespace {
 constexpr std::size_t kKnownStubsMax = 1024;
+constexpr std::size_t kAliasedMax = 64;
 
 std::uint32_t random_number() {
   std::uint32_t number = 0;
@@ -82,6 +84,18 @@ void AttachedSandbox::know_stub(const Grant& grant) {
   known_stubs_[grant.stub] = grant.credential->name;
 }
 
+void AttachedSandbox::note_aliases(const names::HostName& name, std::vector<std::string> aliases) {
+  aliases_.erase(name.text());
+  if (aliases.empty()) return;
+  if (aliases_.size() >= kAliasedMax) aliases_.clear();
+  aliases_[name.text()] = std::move(aliases);
+}
+
+std::vector<std::string> AttachedSandbox::aliases_of(const std::string& host) const {
+  const auto known = aliases_.find(host);
+  return known == aliases_.end() ? std::vector<std::string>() : known->second;
+}
+
 bool AttachedSandbox::spend(std::uint64_t bytes) {
   const std::uint64_t most = policy->limits().bytes_out;
   if (most != 0 && (traffic.bytes_out > most || bytes > most - traffic.bytes_out)) {
@@ -96,6 +110,17 @@ bool AttachedSandbox::has_spent_all() const {
   const PolicyLimits& limits = policy->limits();
   return (limits.requests != 0 && traffic.requests > limits.requests) ||
          (limits.bytes_out != 0 && traffic.bytes_out >= limits.bytes_out);
+}
+
+Result<WithheldSet> AttachedSandbox::rule_secrets() const {
+  if (rule_secrets_of_ == policy) return rule_secrets_;
+  std::vector<WithheldSecret> all;
+  for (const FieldRule& rule : policy->field_rules())
+    for (const auto& literal : rule.literals)
+      all.push_back({.name = "fields/" + rule.name, .value = literal});
+  rule_secrets_ = TRY(make_withheld_set(std::move(all)));
+  rule_secrets_of_ = policy;
+  return rule_secrets_;
 }
 
 Result<std::shared_ptr<const scan::NeedleSet>> AttachedSandbox::stubs(const vault::Vault& vault) {

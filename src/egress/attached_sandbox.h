@@ -53,6 +53,9 @@ class AttachedSandbox {
   // Counts bytes that are about to leave. False when they are more than the policy gives.
   [[nodiscard]] bool spend(std::uint64_t bytes);
   bool has_spent_all() const;
+  // What names of hosts turned out to stand for when they were last dialled, for the record.
+  void note_aliases(const names::HostName& name, std::vector<std::string> aliases);
+  std::vector<std::string> aliases_of(const std::string& host) const;
   // Bound to this very sandbox: one that gets its id later has others.
   std::string stub_for(const vault::Vault& vault, const vault::Credential& credential) const;
   // Their stubs, also of those that were taken away, ready to be looked for; null when it has none.
@@ -61,6 +64,8 @@ class AttachedSandbox {
   // of a Finding. Kept together with that set, as VaultNeedles::owners().
   using StubOwners = std::shared_ptr<const std::vector<std::string>>;
   const StubOwners& stub_owners() const { return stub_owners_; }
+  // Credentials that are written in the rules of its policy.
+  Result<WithheldSet> rule_secrets() const;
 
   const std::uint64_t key;
   const std::string id;
@@ -83,12 +88,15 @@ class AttachedSandbox {
   mutable std::vector<Grant> grants_;
   mutable std::uint64_t grants_generation_ = 0;  // of the vaults
   mutable std::uint64_t grants_policy_ = 0;
+  std::map<std::string, std::vector<std::string>> aliases_;
   // Whose they are. A program may still send one whose credential is gone.
   std::map<std::string, std::string> known_stubs_;
   std::uint64_t stubs_generation_ = 0;  // of the vaults
   std::uint64_t stubs_policy_ = 0;
   std::shared_ptr<const scan::NeedleSet> stubs_;
   StubOwners stub_owners_ = std::make_shared<const std::vector<std::string>>();
+  mutable std::shared_ptr<const Policy> rule_secrets_of_;
+  mutable WithheldSet rule_secrets_;
 
  public:
   linux::TaskGroup flows;  // last: they use all of the above

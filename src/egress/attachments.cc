@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <ranges>
 
+#include "access_requests.h"
 #include "flow.h"
 #include "flow_share.h"
 #include "names_service.h"
@@ -73,6 +74,25 @@ std::map<std::string, std::string> read_stubs(const Json& record) {
         stub.size() <= scan::kNeedleBytesMax)
       stubs[stub] = name.get<std::string>();
   return stubs;
+}
+
+// What cannot be read is asked for again.
+std::vector<AccessGrant> read_grants(const Json& record) {
+  std::vector<AccessGrant> grants;
+  const auto found = record.find("granted");
+  if (found == record.end() || !found->is_array()) return grants;
+  for (const Json& one : *found) {
+    if (!one.is_object() || grants.size() >= kGrantsMax) break;
+    auto wish = read_access_wish(one.value("wish", Json::object()));
+    if (wish) grants.push_back({one.value("request", ""), std::move(*wish)});
+  }
+  return grants;
+}
+
+// A value that the vault has forgotten must not live on until somebody looks for another.
+void let_go(VaultNeedles& secrets, const BoundHosts& bound_hosts) {
+  bound_hosts.refresh();
+  (void)secrets.current();  // an error is told to the next request
 }
 
 }  // namespace
@@ -215,6 +235,8 @@ void Attachments::detach(std::uint64_t key) {
   sandbox->flows.cancel_all();
   all_.erase(found);
   choices_.erase(key);
+  granted_.erase(key);
+  withdraw_requests();
   const std::string names[] = {kept_name(key, "tcp"), kept_name(key, "names"),
                                kept_name(key, "record")};
   if (auto dropped = keeper_.drop_soon(names); !dropped)
@@ -227,14 +249,29 @@ void Attachments::keep_only(const std::set<std::uint64_t>& keys) {
   for (const std::uint64_t key : all_ | std::views::keys)
     if (!keys.contains(key)) gone.push_back(key);
   for (const std::uint64_t key : gone) detach(key);
+  withdraw_requests();  // also of those that a former process of egress had
+}
+
+// Nobody waits for what a sandbox wished that is gone.
+void Attachments::withdraw_requests() {
+  const auto withdrawn =
+      boundary_.access.withdraw_others([this](std::uint64_t key) { return all_.contains(key); });
+  if (!withdrawn)
+    LOG_ERROR("access requests of a sandbox that is gone stay pending",
+              {"error", withdrawn.error()});
 }
 
 // ---- over restarts
 
 void Attachments::keep(const AttachedSandbox& sandbox, const PolicyChoice& choice) {
+  Json granted = Json::array();
+  if (const auto found = granted_.find(sandbox.key); found != granted_.end())
+    for (const AccessGrant& grant : found->second)
+      granted.push_back({{"request", grant.request}, {"wish", to_json(grant.wish)}});
   const auto record = write_record(dump_json({{"id", sandbox.id},
                                               {"environment", choice.environment},
                                               {"policy", choice.document},
+                                              {"granted", std::move(granted)},
                                               {"stubs", sandbox.known_stubs()}}));
   if (!record) {
     LOG_ERROR("a sandbox will not be found again after a restart", {"error", record.error()});
@@ -284,6 +321,8 @@ Result<void> Attachments::adopt() {
                 {"sandbox", record->value("id", "")}, {"error", policy.error()});
       policy = Policy::closed(++generation_);
     }
+    granted_[key] = read_grants(*record);
+    policy = widen(std::move(*policy), key);
     auto sandbox = std::make_shared<AttachedSandbox>(boundary_.loop, key, record->value("id", ""),
                                                      std::move(*policy));
     sandbox->own_vaults = vaults_that_are_left(*sandbox->policy);
@@ -291,18 +330,19 @@ Result<void> Attachments::adopt() {
     sandbox->listener = std::move(parts["tcp"]);
     sandbox->resolver = std::move(parts["names"]);
     choices_[key] = choice;
-    assume_sent(*sandbox->policy);
+    assume_sent(*sandbox);
     serve(sandbox);
   }
   return {};
 }
 
 // What a former process has sent it does not tell: all that it may have.
-void Attachments::assume_sent(const Policy& policy) {
-  const auto note = [&](const FieldRule& rule, const std::string& name,
-                        std::shared_ptr<const Secret> value) {
-    if (auto noted = boundary_.sent_secrets.note({.host = rule.host,
-                                                  .port = kHttpsPort,
+void Attachments::assume_sent(const AttachedSandbox& sandbox) {
+  const Policy& policy = *sandbox.policy;
+  const auto note = [&](const HostPattern& host, const std::string& name,
+                        std::shared_ptr<const Secret> value, std::uint16_t port = kHttpsPort) {
+    if (auto noted = boundary_.sent_secrets.note({.host = host,
+                                                  .port = port,
                                                   .project = policy.project(),
                                                   .name = name,
                                                   .value = std::move(value)});
@@ -310,14 +350,21 @@ void Attachments::assume_sent(const Policy& policy) {
       LOG_ERROR("a secret is not looked for until it is sent again", {"error", noted.error()});
   };
   for (const FieldRule& rule : policy.field_rules()) {
-    for (const auto& literal : rule.literals) note(rule, "", literal);
+    for (const auto& literal : rule.literals) note(rule.host, "", literal);
     for (const FieldRule::Part& part : rule.parts) {
       if (!part.is_secret || boundary_.project_secrets == nullptr) continue;
       const auto secret = boundary_.project_secrets->find_named(policy.project(), part.text);
       if (secret != nullptr && secret->value.size() >= scan::kNeedleBytesMin)
-        note(rule, part.text, std::shared_ptr<const Secret>(secret, &secret->value));
+        note(rule.host, part.text, std::shared_ptr<const Secret>(secret, &secret->value));
     }
   }
+  for (const auto& own : sandbox.own_vaults)
+    for (const auto& credential : own->vault->list())
+      for (const vault::Binding& binding : credential->bindings)
+        for (const std::uint16_t port : binding.ports)
+          if (credential->scrub == vault::Scrub::kOn)
+            note(pattern_of(binding), "",
+                 std::shared_ptr<const Secret>(credential, &credential->value), port);
 }
 
 // ---- change
@@ -330,6 +377,38 @@ void Attachments::adopt_policy(AttachedSandbox& sandbox, std::shared_ptr<const P
   room_.set();
 }
 
+std::shared_ptr<const Policy> Attachments::widen(std::shared_ptr<const Policy> policy,
+                                                 std::uint64_t key) {
+  const auto found = granted_.find(key);
+  if (found == granted_.end()) return policy;
+  for (const AccessGrant& grant : found->second)
+    if (policy->find_obstacle(grant.wish.host).empty())
+      policy = policy->widened(std::get<names::HostName>(grant.wish.host), grant.wish.port,
+                               grant.wish.methods, fmt::format("person {}", grant.request));
+  return policy;
+}
+
+// Nothing that is under way ends: all of it is allowed still.
+Result<void> Attachments::grant(std::uint64_t key, AccessGrant grant) {
+  const auto found = all_.find(key);
+  if (found == all_.end())
+    return make_error(ErrorCode::kNotFound, "grant access", "its sandbox is gone");
+  AttachedSandbox& sandbox = *found->second;
+  std::vector<AccessGrant>& granted = granted_[key];
+  if (std::ranges::find(granted, grant.request, &AccessGrant::request) != granted.end()) return {};
+  if (const auto obstacle = sandbox.policy->find_obstacle(grant.wish.host); !obstacle.empty())
+    return make_error(ErrorCode::kDenied, "grant access", std::string(obstacle));
+  if (granted.size() >= kGrantsMax)
+    return make_error(ErrorCode::kLimit, "grant access",
+                      "this sandbox has been allowed as much as one may be");
+  sandbox.policy =
+      sandbox.policy->widened(std::get<names::HostName>(grant.wish.host), grant.wish.port,
+                              grant.wish.methods, fmt::format("person {}", grant.request));
+  granted.push_back(std::move(grant));
+  keep(sandbox, choices_[key]);
+  return {};
+}
+
 Result<void> Attachments::set_policy(std::string_view id, PolicyChoice choice) {
   const auto sandbox = find(id);
   if (sandbox == nullptr)
@@ -337,6 +416,7 @@ Result<void> Attachments::set_policy(std::string_view id, PolicyChoice choice) {
                       fmt::format("no sandbox \"{}\" has a network", id));
   auto policy = TRY(compile(choice));
   TRY_VOID(check_secrets(*policy));
+  granted_.erase(sandbox->key);
   adopt_policy(*sandbox, std::move(policy));
   keep(*sandbox, choice);
   choices_[sandbox->key] = std::move(choice);
@@ -368,16 +448,20 @@ Result<void> Attachments::set_environments(std::map<std::string, std::string> en
   const roles::Keeper::Put kept[] = {{std::string(kEnvironments), record.get()}};
   TRY_VOID(keeper_.put_soon(kept));
   environments_.swap(environments);
-  for (auto& [key, sandbox] : all_) {
-    const std::string& name = choices_[key].environment;
+  const auto is_changed = [&](const std::string& name) {
+    if (name.empty()) return false;
     const auto before = environments.find(name);
     const auto after = environments_.find(name);
-    if (name.empty()) continue;
-    if (before != environments.end() && after != environments_.end() &&
-        before->second == after->second)
-      continue;
+    return before == environments.end() || after == environments_.end() ||
+           before->second != after->second;
+  };
+  for_each_visitor([&](AttachedSandbox& sandbox, const std::string& environment) {
+    if (is_changed(environment)) sandbox.flows.cancel_all();
+  });
+  for (auto& [key, sandbox] : all_) {
+    if (!is_changed(choices_[key].environment)) continue;
     auto policy = compile(choices_[key]);
-    adopt_policy(*sandbox, policy ? *policy : Policy::closed(++generation_));
+    adopt_policy(*sandbox, widen(policy ? *policy : Policy::closed(++generation_), key));
     keep(*sandbox, choices_[key]);
   }
   return {};
@@ -394,20 +478,42 @@ bool Attachments::may_reach_newly_bound(const AttachedSandbox& sandbox,
   });
 }
 
-// A credential that was taken away or replaced may be in use: what uses it ends.
+// A credential that was taken away or replaced may be in use: what uses it ends. False when it is
+// as it was.
+bool Attachments::renew_grants(AttachedSandbox& sandbox,
+                               const std::set<BoundHosts::Pattern>& bound_before) {
+  const auto before = sandbox.granted;
+  sandbox.remember_grants(boundary_.vault);
+  const bool is_same =
+      std::ranges::equal(sandbox.granted, before, [](const auto& now, const auto& then) {
+        return now.first == then.first && is_same_use(*now.second, *then.second);
+      });
+  if (!is_same || may_reach_newly_bound(sandbox, bound_before)) sandbox.flows.cancel_all();
+  for (const auto& own : sandbox.own_vaults) let_go(own->secrets, own->bound_hosts);
+  return !is_same;
+}
+
+void Attachments::watch(const std::shared_ptr<AttachedSandbox>& visitor, std::string environment) {
+  std::erase_if(visitors_, [](const Visitor& known) { return known.sandbox.expired(); });
+  visitor->remember_grants(boundary_.vault);
+  visitors_.push_back({.sandbox = visitor, .environment = std::move(environment)});
+}
+
+template <class Use>
+void Attachments::for_each_visitor(const Use& use) {
+  for (const Visitor& visitor : visitors_)
+    if (const auto sandbox = visitor.sandbox.lock()) use(*sandbox, visitor.environment);
+}
+
 void Attachments::on_vault_change() {
   const std::set<BoundHosts::Pattern> bound_before =
       std::exchange(bound_patterns_, boundary_.bound_hosts.patterns());
-  for (auto& [key, sandbox] : all_) {
-    const auto before = sandbox->granted;
-    sandbox->remember_grants(boundary_.vault);
-    const bool is_same =
-        std::ranges::equal(sandbox->granted, before, [](const auto& now, const auto& then) {
-          return now.first == then.first && is_same_use(*now.second, *then.second);
-        });
-    if (!is_same) keep(*sandbox, choices_[key]);
-    if (!is_same || may_reach_newly_bound(*sandbox, bound_before)) sandbox->flows.cancel_all();
-  }
+  for (auto& [key, sandbox] : all_)
+    if (renew_grants(*sandbox, bound_before)) keep(*sandbox, choices_[key]);
+  for_each_visitor([&](AttachedSandbox& sandbox, const std::string&) {
+    (void)renew_grants(sandbox, bound_before);
+  });
+  let_go(boundary_.secrets, boundary_.bound_hosts);
   room_.set();
 }
 
@@ -417,18 +523,25 @@ void Attachments::on_secret_change(const std::string& project, const std::string
   boundary_.sent_secrets.retire(project, name, now == nullptr ? nullptr : &now->value);
   for (auto& [key, sandbox] : all_)
     if (sandbox->policy->uses_secret(project, name)) sandbox->flows.cancel_all();
+  for_each_visitor([&](AttachedSandbox& sandbox, const std::string&) {
+    if (sandbox.policy->uses_secret(project, name)) sandbox.flows.cancel_all();
+  });
   room_.set();
 }
 
 // Looked into from now on, for every sandbox of the project: what passes unseen to it ends. Whoever
-// has a rule for the host is looked into already, and is the one who is about to send.
+// has a rule or a binding for the host is looked into already, and is the one who is about to send.
 void Attachments::on_sent_to_new_host(const std::string& project, const HostPattern& host) {
   const std::string pattern = text_of(host);
   for (auto& [key, sandbox] : all_) {
-    const bool is_seen =
+    const bool has_rule =
         std::ranges::any_of(sandbox->policy->field_rules(),
                             [&](const FieldRule& rule) { return text_of(rule.host) == pattern; });
-    if (is_seen || sandbox->policy->project() != project ||
+    const bool has_vault = std::ranges::any_of(sandbox->own_vaults, [&](const auto& own) {
+      return std::ranges::any_of(own->bound_hosts.patterns(),
+                                 [&](const auto& bound) { return bound.first == pattern; });
+    });
+    if (has_rule || has_vault || sandbox->policy->project() != project ||
         !sandbox->names.has_name([&](const names::HostName& name) { return host.matches(name); }))
       continue;
     sandbox->flows.cancel_all();

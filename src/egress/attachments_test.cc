@@ -74,6 +74,35 @@ class AttachmentsTest : public BoundaryTest {
                                      std::make_shared<const Secret>(std::string(kOwn))}));
   }
 
+  // A sandbox of a former process, whose record is this, in one that knows no environments.
+  Result<void> adopt_again(const Json& record) {
+    roles::DescriptorStore store;
+    const auto put = [&](const char* name, int socket) {
+      EXPECT_TRUE(store.put(name, linux::UniqueFd(socket)));
+    };
+    put("0000000000000001.tcp", make_socket(SOCK_STREAM).release());
+    put("0000000000000001.names", make_socket(SOCK_DGRAM).release());
+    const int file = memfd_create("record", MFD_CLOEXEC);
+    EXPECT_TRUE(linux::write_all(file, dump_json(record)));
+    put("0000000000000001.record", file);
+    // The supervisor is another process.
+    const pid_t child = fork();
+    if (child == 0) {
+      auto loop = std::move(*linux::Loop::create());
+      loop->spawn(roles::serve_keeper(*loop, far_line_.get(), store, [] {}));
+      loop->run();
+      _exit(0);
+    }
+    attachments_.reset();
+    keeper_ = std::make_unique<roles::Keeper>(line_.get());
+    attachments_ = std::make_unique<Attachments>(*boundary_, *keeper_, PackageHosts{},
+                                                 std::map<std::string, std::string>{});
+    auto adopted = attachments_->adopt();
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    return adopted;
+  }
+
   linux::UniqueFd line_;
   linux::UniqueFd far_line_;
   std::unique_ptr<roles::Keeper> keeper_;
@@ -92,6 +121,28 @@ TEST_F(AttachmentsTest, WhatUsesAReplacedOrRemovedSecretEnds) {
   ASSERT_TRUE(project_secrets_->remove("mine", "key"));
   EXPECT_FALSE(lasts(user));
   EXPECT_TRUE(lasts(other));
+}
+
+TEST_F(AttachmentsTest, WhatIsUnderWayInASandboxsPlaceEndsAsItsOwn) {
+  ASSERT_TRUE(attachments_->set_environments(
+      {{"web", std::string(kRules)}, {"other", std::string(kNoRules)}}));
+  const auto visit = [&](const std::string& environment) {
+    auto visitor = std::make_shared<AttachedSandbox>(
+        *loop_, 1ULL << 63, "for:somebody",
+        *attachments_->find_policy({.environment = environment, .document = ""}));
+    attachments_->watch(visitor, environment);
+    return visitor;
+  };
+  const auto user = visit("web");
+  const auto other = visit("other");
+  for (const auto& visitor : {user, other}) visitor->flows.spawn(last(*loop_, nullptr));
+  ASSERT_TRUE(project_secrets_->update("mine", "key", Secret(std::string(kOtherSecret)), {}));
+  EXPECT_EQ(user->flows.size(), 0U);
+  EXPECT_EQ(other->flows.size(), 1U);
+  user->flows.spawn(last(*loop_, nullptr));
+  ASSERT_TRUE(attachments_->set_environments({{"web", std::string(kRules)}}));
+  EXPECT_EQ(user->flows.size(), 1U) << "its rules are what they were";
+  EXPECT_EQ(other->flows.size(), 0U);
 }
 
 TEST_F(AttachmentsTest, ASecretOfAnotherProjectEndsNothing) {
@@ -118,33 +169,19 @@ TEST_F(AttachmentsTest, WhatPassesUnseenToAHostEndsWhenItGetsItsFirstSecret) {
 }
 
 TEST_F(AttachmentsTest, WhatAFormerProcessMayHaveSentIsLookedFor) {
-  roles::DescriptorStore store;
-  const auto put = [&](const char* name, int socket) {
-    EXPECT_TRUE(store.put(name, linux::UniqueFd(socket)));
-  };
-  put("0000000000000001.tcp", make_socket(SOCK_STREAM).release());
-  put("0000000000000001.names", make_socket(SOCK_DGRAM).release());
-  const int record = memfd_create("record", MFD_CLOEXEC);
-  const std::string text = dump_json({{"id", "1"}, {"policy", kRules}});
-  EXPECT_TRUE(linux::write_all(record, text));
-  put("0000000000000001.record", record);
-  // The supervisor is another process.
-  const pid_t child = fork();
-  if (child == 0) {
-    auto loop = std::move(*linux::Loop::create());
-    loop->spawn(roles::serve_keeper(*loop, far_line_.get(), store, [] {}));
-    loop->run();
-    _exit(0);
-  }
-  roles::Keeper keeper(line_.get());
-  attachments_.reset();
-  Attachments again(*boundary_, keeper, PackageHosts{}, {});
-  const auto adopted = again.adopt();
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
+  const auto adopted = adopt_again({{"id", "1"}, {"policy", kRules}});
   ASSERT_TRUE(adopted) << adopted.error().describe();
-  EXPECT_NE(again.find("1"), nullptr);
+  EXPECT_NE(attachments_->find("1"), nullptr);
   EXPECT_TRUE(sent_secrets_->contains("mine", *names::HostName::parse("else.test.example"), 443));
+}
+
+TEST_F(AttachmentsTest, ASandboxWhosePolicyIsGoneReachesNothing) {
+  ASSERT_TRUE(adopt_again({{"id", "1"}, {"environment", "gone"}}));
+  const auto sandbox = attachments_->find("1");
+  ASSERT_NE(sandbox, nullptr);
+  EXPECT_EQ(sandbox->policy->mode(), Mode::kNone);
+  EXPECT_FALSE(
+      sandbox->policy->judge_connect(*parse_destination("else.test.example"), 443).allowed());
 }
 
 TEST_F(AttachmentsTest, APolicyThatNamesTooMuchIsRefused) {
@@ -170,6 +207,66 @@ TEST_F(AttachmentsTest, ARemovedSecretIsStillLookedFor) {
   ASSERT_TRUE(project_secrets_->remove("mine", "key"));
   sent_secrets_->forget_expired();
   EXPECT_TRUE(sent_secrets_->contains("mine", *names::HostName::parse("else.test.example")));
+}
+
+// ---- what a person allows
+
+AccessGrant grant_of(std::string_view host, std::string request = "acc_1") {
+  return {std::move(request), {.host = *parse_destination(host), .methods = {}, .reason = "why"}};
+}
+
+TEST_F(AttachmentsTest, AGrantIsForOneSandboxAndEndsNothing) {
+  const auto user = attach(1, kNoRules);
+  attach(2, kNoRules);
+  const auto reaches = [&](const char* id) {
+    return attachments_->find(id)
+        ->policy->judge_connect(*parse_destination("b.test.example"), 443)
+        .allowed();
+  };
+  ASSERT_TRUE(attachments_->grant(1, grant_of("b.test.example")));
+  ASSERT_TRUE(attachments_->grant(1, grant_of("b.test.example"))) << "twice is once";
+  EXPECT_TRUE(reaches("1"));
+  EXPECT_FALSE(reaches("2"));
+  EXPECT_TRUE(lasts(user));
+  ASSERT_TRUE(attachments_->set_policy("1", {.document = std::string(kNoRules)}));
+  EXPECT_FALSE(reaches("1")) << "new rules are all that holds";
+}
+
+TEST_F(AttachmentsTest, WhatNobodysWordOpensIsNotGranted) {
+  attach(1, kRules);
+  EXPECT_EQ(attachments_->grant(1, grant_of("else.test.example")).error().code, ErrorCode::kDenied);
+  EXPECT_EQ(attachments_->grant(1, grant_of("127.0.0.1")).error().code, ErrorCode::kDenied);
+  EXPECT_EQ(attachments_->grant(9, grant_of("b.test.example")).error().code, ErrorCode::kNotFound);
+  for (std::size_t i = 0; i < kGrantsMax; ++i)
+    ASSERT_TRUE(attachments_->grant(1, grant_of("b.test.example", fmt::format("acc_{}", i))));
+  EXPECT_EQ(attachments_->grant(1, grant_of("c.test.example", "more")).error().code,
+            ErrorCode::kLimit);
+}
+
+TEST_F(AttachmentsTest, AGrantOutlivesTheProcess) {
+  ASSERT_TRUE(
+      adopt_again({{"id", "1"},
+                   {"policy", kNoRules},
+                   {"granted",
+                    {{{"request", "acc_1"}, {"wish", to_json(grant_of("b.test.example").wish)}},
+                     {{"request", "acc_2"}, {"wish", "not one"}}}}}));
+  EXPECT_TRUE(attachments_->find("1")
+                  ->policy->judge_connect(*parse_destination("b.test.example"), 443)
+                  .allowed());
+}
+
+TEST_F(AttachmentsTest, WishesOfASandboxThatIsGoneAreWithdrawn) {
+  attach(1, kNoRules);
+  attach(2, kNoRules);
+  const auto first = access_->add("1", 1, grant_of("b.test.example").wish);
+  const auto second = access_->add("2", 2, grant_of("b.test.example").wish);
+  const auto older = access_->add("3", 3, grant_of("b.test.example").wish);
+  attachments_->detach(1);
+  EXPECT_EQ(access_->find(first->id)->status, AccessStatus::kWithdrawn);
+  EXPECT_EQ(access_->find(older->id)->status, AccessStatus::kWithdrawn);
+  EXPECT_TRUE(access_->find(second->id)->is_pending());
+  attachments_->keep_only({});
+  EXPECT_EQ(access_->find(second->id)->status, AccessStatus::kWithdrawn);
 }
 
 }  // namespace

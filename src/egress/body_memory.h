@@ -33,4 +33,11 @@ using BodyMemory = UniqueHandle<BodyMemoryTraits>;
 std::expected<BodyMemory, Refusal> take_body_memory(Boundary& boundary, AttachedSandbox& sandbox,
                                                     std::uint64_t bytes);
 
+// Of one stream of HTTP/2: what was written to its client, or to its host, and is not sent.
+inline constexpr std::size_t kStreamQueueBytes = 32 * 1024;
+
+// How much a host may send over a connection of HTTP/2 before it is taken: the more, the fewer of
+// them the sandbox has, and all of them together half of its share. To be taken as above.
+std::uint64_t answer_window(const Boundary& boundary, const AttachedSandbox& sandbox);
+
 }  // namespace pons::egress

@@ -26,6 +26,24 @@ TEST_F(BodyMemoryTest, WhatOthersHoldIsLeftToThem) {
   EXPECT_FALSE(take_body_memory(*boundary_, *sandbox_, 1));
 }
 
+TEST_F(BodyMemoryTest, WindowsShrinkWithTheirNumberAndLeaveHalf) {
+  EXPECT_EQ(answer_window(*boundary_, *sandbox_), 4U << 20);
+  std::vector<BodyMemory> held;
+  std::uint64_t before = UINT64_MAX;
+  for (int i = 0; i < 256; ++i) {
+    const std::uint64_t window = answer_window(*boundary_, *sandbox_);
+    EXPECT_LE(window, before);
+    before = window;
+    auto memory = take_body_memory(*boundary_, *sandbox_, window);
+    ASSERT_TRUE(memory) << i;
+    held.push_back(std::move(*memory));
+  }
+  EXPECT_EQ(before, 64U << 10);
+  EXPECT_LE(sandbox_->body_memory, kBodyMemoryOfSandbox * 3 / 4);
+  held.clear();
+  EXPECT_EQ(answer_window(*boundary_, *sandbox_), 4U << 20);
+}
+
 TEST_F(BodyMemoryTest, EverythingIsGivenBack) {
   {
     auto memory = take_body_memory(*boundary_, *sandbox_, kWindow);

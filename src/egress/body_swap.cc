@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ranges>
-#include <set>
 
 #include "percent_coding.h"
 #include "pons/base/json.h"
@@ -43,6 +42,18 @@ bool stands_in(const Json& json, const BodyBinding& binding) {
          json[binding.name].get_ref<const std::string&>() == binding.grant.stub;
 }
 
+// The member of the outermost object that holds it.
+std::optional<std::string> member_with(const Json& json, const std::string& text) {
+  if (json.is_object())
+    for (const auto& [key, value] : json.items())
+      if (value.is_string() && value.get_ref<const std::string&>() == text) return key;
+  return std::nullopt;
+}
+
+bool is_filled(const SwappedBody& body, const std::string& name) {
+  return std::ranges::find(body.filled, name) != body.filled.end();
+}
+
 // Whatever their case: some hosts do not care.
 std::size_t count_members(const Json& json, std::string_view name) {
   std::size_t count = 0;
@@ -55,7 +66,6 @@ SwappedBody swap_json(std::string_view body, std::span<const BodyBinding> bindin
   SwappedBody out{.sent = std::string(body), .seen = std::string(body), .used = {}};
   const auto json = parse_json(body, {.depth = kJsonDepthMax});
   if (!json) return out;
-  std::set<std::string> filled;
   for (const BodyBinding& binding : bindings) {
     const std::string stub = dump_json(Json(binding.grant.stub));
     // Another occurrence, or one in another spelling, is left for whoever looks through the rest.
@@ -64,11 +74,11 @@ SwappedBody swap_json(std::string_view body, std::span<const BodyBinding> bindin
                  dump_json(Json(std::string(binding.grant.credential->value.reveal()))));
     replace_once(out.seen, stub, "\"\"");
     out.used.push_back(binding.grant.credential);
-    filled.insert(binding.name);
+    if (auto name = member_with(*json, binding.grant.stub)) out.filled.push_back(*std::move(name));
   }
   out.has_foreign = std::ranges::any_of(bindings, [&](const BodyBinding& binding) {
     return !binding.name.empty() &&
-           count_members(*json, binding.name) > (filled.contains(binding.name) ? 1U : 0U);
+           count_members(*json, binding.name) > (is_filled(out, binding.name) ? 1U : 0U);
   });
   return out;
 }
@@ -95,7 +105,8 @@ bool holds(const Pair& pair, const BodyBinding& binding) {
 
 // "secret[]" and "SECRET" are the same to some hosts.
 bool is_named(const Pair& pair, std::string_view name) {
-  return equal_ignoring_case(std::string_view(pair.name).substr(0, pair.name.find('[')), name);
+  return equal_ignoring_case(trim(std::string_view(pair.name).substr(0, pair.name.find('['))),
+                             name);
 }
 
 SwappedBody swap_form(std::string_view body, std::span<const BodyBinding> bindings) {
@@ -122,6 +133,7 @@ SwappedBody swap_form(std::string_view body, std::span<const BodyBinding> bindin
     }
     out.sent += percent_encoded(binding->grant.credential->value.reveal());
     out.used.push_back(binding->grant.credential);
+    out.filled.push_back(pair.name);
   }
   return out;
 }

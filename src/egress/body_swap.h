@@ -26,7 +26,8 @@ struct SwappedBody {
   std::string sent;
   std::string seen;  // without what was swapped: the rest must hold neither stub nor secret
   std::vector<std::shared_ptr<const vault::Credential>> used;
-  bool has_foreign = false;  // a field that a binding names holds something else
+  std::vector<std::string> filled = {};  // names of fields and members that were
+  bool has_foreign = false;              // a field that a binding names holds something else
 };
 
 // A stub that is the whole value of a declared place, and stands in the body once, becomes the

@@ -118,6 +118,14 @@ TEST_F(BodySwapTest, TheDeclaredPlaceTakesNobodyElsesCredential) {
   EXPECT_EQ(outcome(kJson, fmt::format(R"({{"secret":"{}"}})", kSecret)), "secret_in_request");
 }
 
+TEST_F(BodySwapTest, WhatCannotBeReadAsTheHostReadsItTakesNothingEither) {
+  EXPECT_EQ(outcome(kJson, R"({"secret":"mine","secret":"mine"})"), "foreign_credential");
+  EXPECT_EQ(outcome(kJson,
+                    R"({"secret":"mine","x":)" + std::string(40, '[') + std::string(40, ']') + "}"),
+            "foreign_credential");
+  EXPECT_EQ(outcome(kForm, "+secret=mine"), "foreign_credential");
+}
+
 TEST_F(BodySwapTest, RequestsWithoutTheStubPassAsTheyAre) {
   for (const char* body : {R"({"a":1})", "", "[]", "not json"})
     EXPECT_EQ(outcome(kJson, body), body);
@@ -130,6 +138,11 @@ TEST_F(BodySwapTest, WithoutANameAnyWholeValueIsTaken) {
   EXPECT_EQ(outcome(kJson, fmt::format(R"([{{"x":["{}"]}}])", stub())),
             fmt::format(R"([{{"x":["{}"]}}])", kSecret));
   EXPECT_EQ(outcome(kForm, "x=" + stub()), fmt::format("x={}", kSecret));
+  EXPECT_EQ(outcome(kForm, "token=" + stub()), fmt::format("token={}", kSecret));
+  EXPECT_EQ(outcome(kJson, fmt::format(R"({{"api_key":"{}"}})", stub())),
+            fmt::format(R"({{"api_key":"{}"}})", kSecret));
+  EXPECT_EQ(outcome(kJson, fmt::format(R"({{"api_key":"{}","token":"mine"}})", stub())),
+            "foreign_credential");
   EXPECT_EQ(outcome(kJson, fmt::format(R"(["{0}","{0}"])", stub())), "undeclared_position");
 }
 

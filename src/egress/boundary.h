@@ -19,18 +19,11 @@
 #include "pons/vault/vault.h"
 #include "sent_secrets.h"
 #include "vault_needles.h"
+#include "withheld_secrets.h"
 
 namespace pons::egress {
 
 class AccessRequests;
-
-}  // namespace pons::egress
-
-namespace pons::mcp {
-class Server;
-}
-
-namespace pons::egress {
 
 // What all sandboxes' traffic has in common.
 struct Boundary {
@@ -49,11 +42,12 @@ struct Boundary {
   std::shared_ptr<http::TlsSessions> sessions;
   vault::ProjectSecrets* project_secrets = nullptr;  // null: no project has any
   vault::ProjectVaults* project_vaults = nullptr;    // null: no project has any
-  mcp::Server* tools = nullptr;   // at tools.pons.internal/mcp; null: nothing is there
-  int gateway_channel = -1;       // to the role behind gateway.pons.internal
+  int gateway_channel = -1;                          // to the role behind gateway.pons.internal
+  int brain_channel = -1;         // and tools.pons.internal/mcp; -1: nothing is there
   std::uint64_t flows = 0;        // open now
   std::uint64_t body_memory = 0;  // bytes, see body_memory.h
   Metrics metrics{};
+  std::unique_ptr<WithheldSecrets> withheld = std::make_unique<WithheldSecrets>();
 };
 
 }  // namespace pons::egress

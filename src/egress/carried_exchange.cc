@@ -15,6 +15,7 @@ CarriedExchange::CarriedExchange(http::Exchange& outer, Request request)
 }
 
 Task<Result<void>> CarriedExchange::start(http::Response head) {
+  begun_ = true;
   head.fields.emplace_back("x-pons-carried", "yes");
   co_return co_await outer_.start(std::move(head));
 }

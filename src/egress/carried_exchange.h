@@ -25,8 +25,12 @@ class CarriedExchange final : public http::Exchange {
   linux::Loop& loop() override { return outer_.loop(); }
   Task<Result<std::string_view>> read_body() override { return outer_.read_body(); }
   const http::OwnedFields& trailers() const override { return outer_.trailers(); }
-  void respond(http::Response response) override { outer_.respond(std::move(response)); }
+  void respond(http::Response response) override {
+    begun_ = true;
+    outer_.respond(std::move(response));
+  }
   Task<Result<void>> start(http::Response head) override;
+  bool has_begun() const { return begun_; }
   Task<Result<void>> write(std::string_view bytes) override { return outer_.write(bytes); }
   Task<Result<void>> finish(std::string_view last) override { return outer_.finish(last); }
   void set_trailers(http::OwnedFields) override {}
@@ -43,6 +47,7 @@ class CarriedExchange final : public http::Exchange {
   http::Exchange& outer_;
   Request request_;  // what the head looks at
   http::RequestHead head_;
+  bool begun_ = false;
 };
 
 }  // namespace pons::egress

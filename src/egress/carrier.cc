@@ -1,6 +1,7 @@
 #include "carrier.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -25,6 +26,19 @@ bool is_passed_on(std::string_view field) {
       kFields, [&](std::string_view known) { return equal_ignoring_case(field, known); });
 }
 
+// What runs for the sandbox uses what stands beside it.
+struct FlowsEnd {
+  linux::TaskGroup& flows;
+  explicit FlowsEnd(linux::TaskGroup& which) : flows(which) {}
+  FlowsEnd(const FlowsEnd&) = delete;
+  ~FlowsEnd() { flows.cancel_all(); }
+};
+
+Task<> carry(Relay& relay, CarriedExchange& carried, bool& is_done) {
+  co_await relay.handle(carried);
+  is_done = true;
+}
+
 Error wrong(std::string why) {
   return make_error(ErrorCode::kInvalid, "carry request", std::move(why));
 }
@@ -35,6 +49,7 @@ struct Carrier::Order {
   OutsideUrl url;
   CarriedExchange::Request request;
   std::shared_ptr<AttachedSandbox> sandbox;  // in whose place it leaves; lives for this request
+  std::string environment;                   // whose rules it has, where it was named
 };
 
 Result<Carrier::Order> Carrier::read_order(const http::RequestHead& head) {
@@ -51,8 +66,9 @@ Result<Carrier::Order> Carrier::read_order(const http::RequestHead& head) {
   if (name != nullptr && is_built_in(*name)) return wrong("roles of ours are not outside");
   const std::string whose = value("x-pons-for");
   if (!is_id_text(whose)) return wrong("x-pons-for must name a session");
+  order.environment = value("x-pons-environment");
   auto policy = TRY(attachments_.find_policy(
-      {.environment = value("x-pons-environment"), .document = value("x-pons-network")}));
+      {.environment = order.environment, .document = value("x-pons-network")}));
   order.sandbox = std::make_shared<AttachedSandbox>(
       boundary_.loop, kKeysBegin + ++carried_, fmt::format("for:{}", whose), std::move(policy));
   for (const http::Field& field : head.fields)
@@ -75,20 +91,25 @@ Result<void> Carrier::take_vaults(const http::RequestHead& head, Order& order) {
   const std::string_view listed = head.find("x-pons-vaults").value_or("");
   if (listed.empty()) return {};
   const std::string project(head.find("x-pons-project").value_or(""));
-  std::vector<std::string> ids;
-  for (const std::string_view id : split(listed, ',')) ids.emplace_back(trim(id));
   AttachedSandbox& sandbox = *order.sandbox;
-  sandbox.own_vaults = TRY(attachments_.find_vaults(project, ids));
   const std::string_view url = head.find("x-pons-url").value_or("");
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto credential = boundary_.project_vaults->find_for_server(project, ids[i], url);
+  std::optional<Error> gone;
+  for (const std::string_view word : split(listed, ',')) {
+    const std::string id(trim(word));
+    const auto vault = attachments_.find_vaults(project, {id});
+    if (!vault) gone = vault.error();
+    if (!vault) continue;
+    sandbox.own_vaults.push_back(vault->front());
+    if (!sandbox.also_granted.empty()) continue;
+    const auto credential = boundary_.project_vaults->find_for_server(project, id, url);
     if (credential == nullptr) continue;
     sandbox.also_granted = credential->name;
     order.request.fields.emplace_back(
         "authorization",
-        fmt::format("Bearer {}", sandbox.stub_for(*sandbox.own_vaults[i]->vault, *credential)));
-    return {};
+        fmt::format("Bearer {}", sandbox.stub_for(*vault->front()->vault, *credential)));
   }
+  // It may have had the token; without one, nobody would know why the server refuses.
+  if (gone && sandbox.also_granted.empty()) return *gone;
   return {};
 }
 
@@ -104,9 +125,17 @@ Task<> Carrier::handle(http::Exchange& exchange, std::unique_ptr<http::Transport
     exchange.respond(to_response(refusal_of(decision, origin), to_text(origin.host), ""));
     co_return;
   }
+  attachments_.watch(order->sandbox, order->environment);
   CarriedExchange carried(exchange, std::move(order->request));
   Relay relay(boundary_, order->sandbox, origin, std::move(ready));
-  co_await relay.handle(carried);
+  bool is_done = false;
+  linux::TaskGroup& flows = order->sandbox->flows;
+  const FlowsEnd end{flows};
+  flows.spawn(carry(relay, carried, is_done));
+  co_await flows.wait_until_empty(kNever);  // what the relay waits for has deadlines
+  if (is_done) co_return;
+  if (carried.has_begun()) co_return exchange.abort();
+  exchange.respond(to_response(rules_changed(), to_text(origin.host), ""));
 }
 
 }  // namespace pons::egress

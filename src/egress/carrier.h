@@ -20,9 +20,9 @@ namespace pons::egress {
 //                 x-pons-for: SESSION         for the record
 //                 x-pons-project: PROJECT     with the next one
 //                 x-pons-vaults: ID,ID        of that project; may be missing. The first of them
-//                 that
-//                                             has a token for this URL gives it: it leaves as
-//                                             "Authorization: Bearer …", and nobody names it
+//                                             that has a token for this URL gives it: it leaves as
+//                                             "Authorization: Bearer …", and nobody names it. One
+//                                             that is gone is passed over for the others' tokens
 //
 // What comes from the host has "x-pons-carried: yes"; a refusal of ours has not.
 class Carrier {

@@ -87,13 +87,21 @@ class CarrierTest : public RelayFixture {
     seen_ = fmt::format("{} {} {} {} {}", head.method, head.target,
                         head.find("authorization").value_or("-"), head.find("cookie").value_or("-"),
                         body.value_or(""));
-    exchange.respond({.body = seen_});
+    if (!meanwhile_) co_return exchange.respond({.body = seen_});
+    EXPECT_TRUE(co_await exchange.start({}));
+    EXPECT_TRUE(co_await exchange.write("what came before\n"));
+    co_await exchange.loop().sleep_for(std::chrono::milliseconds(20));
+    meanwhile_();
+    for (int i = 0; i < 3; ++i) co_await exchange.loop().next_round();
+    (void)co_await exchange.write("what comes afterwards");
+    (void)co_await exchange.finish("");
   }
 
   roles::Keeper keeper_;
   Attachments attachments_;
   Carrier carrier_;
   std::string seen_;
+  std::function<void()> meanwhile_;  // between two halves of the host's answer
 };
 
 TEST_F(CarrierTest, TheHostGetsTheSecretAndTheBrainNeverSeesIt) {
@@ -130,6 +138,27 @@ TEST_F(CarrierTest, AVaultOfTheProjectGivesItsTokenToItsServer) {
   EXPECT_TRUE(seen_.empty());
   ASSERT_TRUE(project_vaults_->archive({.project = "p", .vault = id}));
   EXPECT_EQ(ask("p").status, 403);
+}
+
+TEST_F(CarrierTest, AVaultThatIsGoneTakesNoTokenOfAnotherAway) {
+  const std::string gone = project_vaults_->create("p", "{}")->id;
+  const std::string here = project_vaults_->create("p", "{}")->id;
+  ASSERT_TRUE(project_vaults_->create_credential(
+      {.project = "p", .vault = here},
+      R"({"auth":{"type":"static_bearer","mcp_server_url":"https://api.test.example/mcp"}})",
+      {.value = Secret(std::string(kOtherSecret))}));
+  ASSERT_TRUE(project_vaults_->archive({.project = "p", .vault = gone}));
+  const auto ask = [&](std::string url) {
+    http::ClientRequest request = order(std::move(url));
+    std::erase_if(request.fields, [](const auto& f) { return f.first == "x-pons-credential"; });
+    request = with(std::move(request), "x-pons-environment", "bare");
+    request.fields.emplace_back("x-pons-project", "p");
+    request.fields.emplace_back("x-pons-vaults", gone + "," + here);
+    return carry(std::move(request));
+  };
+  EXPECT_EQ(ask("https://api.test.example/mcp").status, 200);
+  EXPECT_EQ(seen_, fmt::format("POST /mcp Bearer {} - {{}}", kOtherSecret));
+  EXPECT_EQ(ask("https://api.test.example/other").status, 403) << "it may have been in that one";
 }
 
 TEST_F(CarrierTest, APolicyOfItsOwnTakesThePlaceOfAnEnvironment) {
@@ -189,6 +218,22 @@ TEST_F(CarrierTest, WhatIsNoOrderIsRefused) {
     EXPECT_EQ(answer.status, 400) << field << " " << value;
   }
   EXPECT_TRUE(seen_.empty());
+}
+
+TEST_F(CarrierTest, AnOpenAnswerEndsWithItsCredential) {
+  meanwhile_ = [this] { EXPECT_TRUE(vault_->remove("TOKEN")); };
+  const Answer answer = carry(order());
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.text, "<cut off>");
+  EXPECT_THAT(logged(), HasSubstr(R"("verdict":"cut")"));
+}
+
+TEST_F(CarrierTest, WhatIsNoConcernOfItsEndsNothing) {
+  meanwhile_ = [this] {
+    set("OTHER", kOtherSecret, {"host=elsewhere.example"});
+    EXPECT_TRUE(vault_->remove("OTHER"));
+  };
+  EXPECT_EQ(carry(order()).text, "what came before\nwhat comes afterwards");
 }
 
 }  // namespace

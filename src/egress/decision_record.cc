@@ -9,6 +9,8 @@ namespace {
 
 audit::Decision discreet(const Boundary& boundary, AttachedSandbox& sandbox,
                          audit::Decision decision) {
+  decision.aliases = sandbox.aliases_of(decision.host);
+  for (std::string& alias : decision.aliases) alias = for_the_record(boundary, sandbox, alias);
   for (std::string* text : {&decision.method, &decision.host, &decision.path})
     *text = for_the_record(boundary, sandbox, *text);
   decision.sandbox = sandbox.id;

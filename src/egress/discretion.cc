@@ -30,6 +30,9 @@ std::string for_the_record(const Boundary& boundary, AttachedSandbox& sandbox,
     if (!secrets) return std::string(kWithheld);
     if (*secrets != nullptr) sets.push_back(*secrets);
   }
+  const auto withheld = withheld_from(boundary, sandbox);
+  if (!withheld) return std::string(kWithheld);
+  for (const WithheldSet& set : *withheld) sets.push_back(set.set);
   const auto stubs = sandbox.stubs(boundary.vault);
   if (!stubs) return std::string(kWithheld);
   if (*stubs != nullptr) sets.push_back(*stubs);
@@ -55,10 +58,18 @@ bool tells_secret(const Boundary& boundary, const AttachedSandbox& sandbox, std:
   const auto is_told = [name](const Secret& value) {
     return value.size() >= scan::kNeedleBytesMin && contains_ignoring_case(name, value.reveal());
   };
+  const auto withheld = withheld_from(boundary, sandbox);
+  if (!withheld) return true;
+  for (const WithheldSet& set : *withheld)
+    if (std::ranges::any_of(*set.secrets,
+                            [&](const WithheldSecret& secret) { return is_told(*secret.value); }))
+      return true;
   return std::ranges::any_of(vaults_of(boundary, sandbox), [&](const VaultView& view) {
-    return std::ranges::any_of(view.vault.list(), [&](const auto& credential) {
+    const auto tells = [&](const auto& credential) {
       return is_told(credential->value) || is_told(credential->previous);
-    });
+    };
+    return std::ranges::any_of(view.vault.list(), tells) ||
+           std::ranges::any_of(view.vault.former(), tells);
   });
 }
 

@@ -9,8 +9,8 @@
 
 #include "access_requests.h"
 #include "attachments.h"
+#include "authority_rotation.h"
 #include "mcp_probe.h"
-#include "no_tools.h"
 #include "pons/audit/routes.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
@@ -30,9 +30,6 @@ using roles::Role;
 
 // Where the resolver of a sandbox is: everywhere, but programs want to be told.
 constexpr Duration kLookBeforeSleeping = std::chrono::microseconds(100);
-// Of MCP inside sandboxes; a project is one sandbox.
-constexpr mcp::ServerLimits kToolsLimits{
-    .sessions_per_project = 8, .calls_per_project = 8, .calls_per_session = 8};
 constexpr std::string_view kResolverFile = "nameserver 127.0.0.1\noptions edns0\n";
 
 Result<void> make_directory(const char* path) {
@@ -136,6 +133,10 @@ Result<int> serve(roles::RoleStart start) {
   linux::Loop& loop = runtime->loop();
   const Secret key = TRY(vault::load_or_create_key("."));
   const auto vault = TRY(vault::Vault::open(".", key, kClock));
+  // Names of sandboxes' ports; what stands behind it is the listener's port.
+  const std::string& domain = runtime->start().values.at("domain");
+  const std::string own_domain = domain.substr(0, domain.find(':'));
+  vault->reserve(own_domain);
   for (const auto& damaged : vault->damaged())
     LOG_ERROR("a credential cannot be used", {"name", damaged.name}, {"file", damaged.file},
               {"why", damaged.reason});
@@ -143,11 +144,13 @@ Result<int> serve(roles::RoleStart start) {
   for (const std::string& file : project_secrets->damaged())
     LOG_ERROR("a project's secret cannot be used", {"file", file});
   const auto project_vaults = TRY(vault::ProjectVaults::open(".", key, kClock));
+  project_vaults->reserve(own_domain);
   for (const std::string& file : project_vaults->damaged())
     LOG_ERROR("a project's vault, or a credential in it, cannot be used", {"file", file});
   TRY_VOID(make_directory("authority"));
   auto authority = TRY(CertificateAuthority::open("authority", kClock));
   TRY_VOID(lay_out_trust(authority));
+  AuthorityRotation rotation(authority);
   const auto leaves = TRY(LeafCache::create(authority, kClock));
   VaultNeedles secrets(*vault);
   BoundHosts bound_hosts(*vault);
@@ -157,8 +160,6 @@ Result<int> serve(roles::RoleStart start) {
   // A request waits twice for this loop; waking it costs more than the work it does.
   loop.look_before_sleeping(kLookBeforeSleeping);
   names::Resolver resolver(loop, names::read_resolver_settings());
-  NoTools no_tools;
-  mcp::Server tools(loop, no_tools, kToolsLimits);
   Boundary boundary{.loop = loop,
                     .clock = kClock,
                     .vault = *vault,
@@ -175,14 +176,15 @@ Result<int> serve(roles::RoleStart start) {
                     .sessions = std::make_shared<http::TlsSessions>(kClock),
                     .project_secrets = project_secrets.get(),
                     .project_vaults = project_vaults.get(),
-                    .tools = &tools,
-                    .gateway_channel = runtime->channel_to(Role::kGateway)};
+                    .gateway_channel = runtime->channel_to(Role::kGateway),
+                    .brain_channel = runtime->channel_to(Role::kBrain)};
   Attachments attachments(boundary, runtime->keeper(), TRY(read_packages(runtime->start())),
                           TRY(read_map(runtime->start(), "environments")));
   TRY_VOID(attachments.adopt());
   runtime->metrics().add(
       [&](telemetry::Page& page) { write_metrics(page, boundary, attachments); });
   runtime->add_routes(egress_routes(boundary, attachments));
+  runtime->add_routes(authority_routes(rotation, supervisor::refuse_unless_operator));
   runtime->set_body_bytes_max(kRedactedBytesMax);
   runtime->add_routes(vault::vault_routes(*vault, supervisor::refuse_unless_operator));
   runtime->add_routes(vault::secret_routes(*project_secrets, refuse_unless_caller));
@@ -193,7 +195,6 @@ Result<int> serve(roles::RoleStart start) {
       }));
   runtime->add_routes(audit::audit_routes(*audit, supervisor::refuse_unless_operator));
   loop.spawn(flush_audit(loop, *audit));
-  loop.spawn(tools.keep_tidy());
   loop.spawn(forget_old_secrets(loop, *vault, *project_vaults, sent_secrets));
   return runtime->run();
 }

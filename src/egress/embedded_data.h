@@ -7,6 +7,5 @@ namespace pons::egress {
 // The files of data/, as they were at build time.
 std::string_view services_json();
 std::string_view packages_json();
-std::string_view shared_suffixes_json();
 
 }  // namespace pons::egress

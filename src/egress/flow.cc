@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "body_memory.h"
 #include "decision_record.h"
 #include "judge.h"
 #include "pons/base/id.h"
@@ -53,6 +54,8 @@ http::Http2Limits http2_limits() {
   http::Http2Limits limits;
   limits.head = common.head;
   limits.body_bytes = common.body_bytes;
+  limits.connection_window = 256 * 1024;
+  limits.queue_bytes = kStreamQueueBytes;
   limits.idle_time = common.idle_time;
   limits.body_idle_time = common.body_idle_time;
   limits.write_stall = common.write_stall;
@@ -169,7 +172,9 @@ Task<> Flow::serve_connect_request() {
       hold_ = sandbox_->names.hold(*name, boundary_.loop.now());
     }
   }
-  if (!decision.allowed()) co_return co_await refuse_connect(origin, refusal_of(decision, origin));
+  if (!decision.allowed())
+    co_return co_await refuse_connect(
+        origin, refusal_of(decision, origin, boundary_.access, sandbox_->key));
   constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
   if (send(socket_.get(), kEstablished.data(), kEstablished.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(kEstablished.size()))
@@ -207,7 +212,9 @@ bool Flow::must_look_into(const Origin& origin) const {
 
 Task<> Flow::carry(Origin origin) {
   const Decision decision = sandbox_->policy->judge_connect(origin.host, origin.port);
-  if (!decision.allowed()) co_return co_await refuse(origin, refusal_of(decision, origin));
+  if (!decision.allowed())
+    co_return co_await refuse(origin,
+                              refusal_of(decision, origin, boundary_.access, sandbox_->key));
   // Some protocols begin with the server's words: there is nothing to wait for.
   if (!is_answered_here(origin.host) && !is_bound(boundary_, *sandbox_, origin.host, origin.port) &&
       !boundary_.sent_secrets.contains(sandbox_->policy->project(), origin.host, origin.port) &&

@@ -23,9 +23,6 @@ constexpr std::array kCredentialFields = {
     "authorization", "cookie",         "x-api-key",      "api-key",
     "apikey",        "x-goog-api-key", "private-token",  "job-token",
     "deploy-token",  "x-auth-token",   "x-access-token", "x-amz-security-token"};
-constexpr std::array kCredentialParameters = {
-    "access_token", "private_token", "api_key",         "apikey",          "api-key",
-    "job_token",    "oauth_token",   "x-amz-signature", "x-goog-signature"};
 
 // WebSocket's subprotocols are words like "graphql-transport-ws" or "v5.channel.k8s.io". Some hosts
 // take a credential there as well, which is longer, or has more digits, or no seams.
@@ -60,6 +57,33 @@ template <class Names>
 bool is_one_of(std::string_view name, const Names& names) {
   return std::ranges::any_of(names,
                              [&](std::string_view n) { return equal_ignoring_case(name, n); });
+}
+
+template <class Names>
+bool is_field_of(std::string_view name, const Names& names) {
+  return std::ranges::any_of(
+      names, [&](std::string_view n) { return vault::is_same_field_name(name, n); });
+}
+
+// "STUB", "Token STUB", "session=STUB", `Token token="STUB"`: where the credential may stand
+// anywhere, and the field is one for credentials, nothing else in it is one.
+bool holds_nothing_but(std::string_view stub, std::string_view value) {
+  const std::size_t at = value.find(stub);
+  if (at == std::string_view::npos) return false;
+  std::string_view before = value.substr(0, at);
+  std::string_view after = value.substr(at + stub.size());
+  if (before.ends_with('"') && after == "\"") {
+    before.remove_suffix(1);
+    after = {};
+  }
+  if (!after.empty()) return false;
+  if (before.ends_with('=')) {
+    const std::size_t space = before.rfind(' ') + 1;  // 0 where there is none
+    if (!is_plain_word(before.substr(space, before.size() - space - 1))) return false;
+    before = before.substr(0, space);
+  }
+  return before.empty() ||
+         (before.ends_with(' ') && is_plain_word(before.substr(0, before.size() - 1)));
 }
 
 // "name", "name:port", "[v6]:port": the same host and port as the connection's own.
@@ -102,11 +126,11 @@ bool names_known_hops(std::string_view connection) {
 
 // The usual ones, and those that a binding to the host declares, whoever has the credential.
 bool is_credential_field(std::string_view name, const BoundHosts::Credentials& credentials) {
-  if (is_one_of(name, kCredentialFields)) return true;
+  if (is_field_of(name, kCredentialFields)) return true;
   return std::ranges::any_of(credentials, [&](const auto& credential) {
     return std::ranges::any_of(credential->bindings, [&](const vault::Binding& binding) {
       return binding.position == vault::Position::kHeader &&
-             equal_ignoring_case(binding.name, name);
+             vault::is_same_field_name(binding.name, name);
     });
   });
 }
@@ -127,7 +151,8 @@ class RequestJudge {
   std::expected<Judged, Refusal> run() {
     for (const auto step :
          {&RequestJudge::check_shape, &RequestJudge::ask_policy, &RequestJudge::find_credentials,
-          &RequestJudge::carry_target, &RequestJudge::carry_fields, &RequestJudge::set_fields})
+          &RequestJudge::carry_target, &RequestJudge::carry_fields, &RequestJudge::set_fields,
+          &RequestJudge::note_own_vaults})
       if (auto refusal = (this->*step)()) return std::unexpected(std::move(*refusal));
     return std::move(out_);
   }
@@ -160,7 +185,7 @@ class RequestJudge {
     if (head_.target.contains('?')) target.append("?").append(head_.query());
     const Decision decision =
         policy.judge_request(origin_.host, origin_.port, head_.method, target);
-    if (!decision.allowed()) return refusal_of(decision, origin_);
+    if (!decision.allowed()) return refusal_of(decision, origin_, boundary_.access, sandbox_.key);
     out_.rule = decision.rule;
     out_.request.method = std::string(head_.method);
     out_.request.target = std::move(target);
@@ -175,6 +200,9 @@ class RequestJudge {
       if (!secrets) return unavailable;
       if (*secrets != nullptr) out_.forbidden.push_back(*secrets);
     }
+    const auto withheld = withheld_from(boundary_, sandbox_);
+    if (!withheld) return unavailable;
+    for (const WithheldSet& set : *withheld) out_.forbidden.push_back(set.set);
     out_.secret_sets = out_.forbidden.size();
     auto stubs = sandbox_.stubs(boundary_.vault);
     if (!stubs) return unavailable;
@@ -188,7 +216,12 @@ class RequestJudge {
     sent_secrets_ = boundary_.sent_secrets.contains(sandbox_.policy->project(), origin_.host);
     // Whoever takes our credential takes no other, on no port and no kind of line.
     rivals_ = credentials_for(boundary_, sandbox_, origin_.host);
-    out_.scrubs = !rivals_.empty();
+    out_.scrubs = takes_ours_only() || is_bound(boundary_, sandbox_, origin_.host);
+    wants_stubs_ = sandbox_.policy->requires_stubs(origin_.host, origin_.port);
+    if (takes_no_other() && head_.target.contains('?'))
+      query_names_ = credential_names(vault::Position::kQuery);
+    if (takes_no_other() && head_.framing != http::BodyFraming::kNone)
+      out_.credential_names = credential_names(vault::Position::kBody);
     if (!origin_.tls) return {};  // a line that anyone can read
     for (const Grant& grant : sandbox_.grants(boundary_.vault))
       if (vault::is_bound_to(*grant.credential, name->text(), origin_.port))
@@ -221,8 +254,7 @@ class RequestJudge {
         out_.request.target += *swapped;
         continue;
       }
-      if (out_.scrubs && is_credential_parameter(pair.substr(0, pair.find('='))))
-        return found_or_foreign(pair, "target");
+      if (takes_no_other() && names_credential(pair)) return found_or_foreign(pair, "target");
       out_.request.target += pair;
       seen.append("&").append(pair);
     }
@@ -271,17 +303,25 @@ class RequestJudge {
     note_swap(grant);
   }
 
-  // However it is written: "access%5Ftoken" is the same to the host.
-  bool is_credential_parameter(std::string_view written) const {
-    const std::string decoded = percent_decoded(written);
-    const std::string_view name = std::string_view(decoded).substr(0, decoded.find('['));
-    if (is_one_of(name, kCredentialParameters)) return true;
-    return std::ranges::any_of(rivals_, [&](const auto& credential) {
-      return std::ranges::any_of(credential->bindings, [&](const vault::Binding& binding) {
-        return binding.position == vault::Position::kQuery &&
-               equal_ignoring_case(binding.name, name);
-      });
+  // However it is written: "access%5Ftoken" and "+access_token" are the same to some hosts, and to
+  // some a ';' is what a '&' is.
+  bool names_credential(std::string_view pair) const {
+    return std::ranges::any_of(split(pair, ';'), [&](std::string_view part) {
+      std::string written(part.substr(0, part.find('=')));
+      std::ranges::replace(written, '+', ' ');
+      const std::string decoded = percent_decoded(written);
+      return is_one_of(trim(std::string_view(decoded).substr(0, decoded.find('['))), query_names_);
     });
+  }
+
+  // Those that hosts usually take credentials by, and those that a binding to the host declares,
+  // whoever has the credential.
+  std::vector<std::string> credential_names(vault::Position position) const {
+    std::vector<std::string> names = vault::credential_parameters(out_.host->text(), position);
+    for (const auto& credential : rivals_)
+      for (const vault::Binding& binding : credential->bindings)
+        if (binding.position == position && !binding.name.empty()) names.push_back(binding.name);
+    return names;
   }
 
   // A stub that stands in the right place in a wrong form deserves its own answer.
@@ -298,24 +338,28 @@ class RequestJudge {
       if (is_hop_field(field.name) || is_dropped(field.name)) {
         // Dropped or not, nobody may write a stub there: a reason to look closer.
         seen.append(field.value).append("\n");
-        if (out_.scrubs && equal_ignoring_case(field.name, "sec-websocket-protocol") &&
+        if (takes_no_other() && vault::is_same_field_name(field.name, "sec-websocket-protocol") &&
             !std::ranges::all_of(split(field.value, ','),
                                  [](std::string_view word) { return is_plain_word(trim(word)); }))
           return found_or_foreign(field.value, "field");
+        // Some servers read it as the one with hyphens, and others as a field like any other: to
+        // the former it must not come, and from the latter it must not be taken.
+        if (field.name.find('_') != std::string_view::npos)
+          return malformed("a field that is not passed on has underscores in place of hyphens");
         continue;
       }
-      const bool is_slot = out_.scrubs && is_credential_field(field.name, rivals_);
-      if (is_slot && std::ranges::any_of(
-                         filled, [&](auto name) { return equal_ignoring_case(name, field.name); }))
+      const Slot slot = slot_of(field.name);
+      if (slot == Slot::kOfCredentials && is_field_of(field.name, filled))
         return refuse("duplicate_credential", "the credential's field stands twice in the request",
                       "send it once");
-      if (auto swapped = swap_field(field)) {
+      if (auto swapped = swap_field(field, slot)) {
         filled.push_back(field.name);
-        out_.request.fields.emplace_back(field.name, std::move(*swapped));
+        seen.append(field.name).append(": ").append(swapped->rest).append("\n");
+        out_.request.fields.emplace_back(field.name, std::move(swapped->sent));
         continue;
       }
       seen.append(field.name).append(": ").append(field.value).append("\n");
-      if (is_slot) return found_or_foreign(field.value, "field");
+      if (slot == Slot::kOfCredentials) return found_or_foreign(field.value, "field");
       out_.request.fields.emplace_back(field.name, field.value);
     }
     if (auto refusal = find_forbidden(seen, "field")) return refusal;
@@ -327,7 +371,8 @@ class RequestJudge {
   Step set_fields() {
     for (const FieldRule* rule : sandbox_.policy->fields_for(origin_.host)) {
       if (rule->needs_tls() && !origin_.tls) continue;  // a line that anyone can read
-      if (out_.scrubs && is_credential_field(rule->name, rivals_)) return foreign_credential();
+      if (takes_ours_only() && is_credential_field(rule->name, rivals_))
+        return foreign_credential();
       std::string value;
       for (const FieldRule::Part& part : rule->parts) {
         if (!part.is_secret) {
@@ -337,7 +382,7 @@ class RequestJudge {
         value += own_.at(part.text)->value.reveal();
       }
       std::erase_if(out_.request.fields, [&](const auto& field) {
-        return equal_ignoring_case(field.first, rule->name);
+        return vault::is_same_field_name(field.first, rule->name);
       });
       out_.request.fields.emplace_back(rule->name, std::move(value));
     }
@@ -349,12 +394,12 @@ class RequestJudge {
     if (!origin_.tls) return {};  // none travels on a line that anyone can read
     for (const FieldRule* rule : sandbox_.policy->fields_for(origin_.host)) {
       for (const auto& literal : rule->literals)
-        if (auto refusal = note_sent(*rule, "", literal)) return refusal;
+        if (auto refusal = note_sent(rule->host, "", literal)) return refusal;
       for (const FieldRule::Part& part : rule->parts) {
         if (!part.is_secret) continue;
         const auto secret = find_own(part.text);
         if (!secret) return secret.error();
-        if (auto refusal = note_sent(*rule, part.text,
+        if (auto refusal = note_sent(rule->host, part.text,
                                      std::shared_ptr<const Secret>(*secret, &(*secret)->value)))
           return refusal;
       }
@@ -362,9 +407,30 @@ class RequestJudge {
     return {};
   }
 
-  Step note_sent(const FieldRule& rule, const std::string& name,
+  // What is in a vault of the project concerns the sandboxes that have that vault; what it sends to
+  // a host concerns all of the project. Of a body it is not known yet whether it asks for some.
+  Step note_own_vaults() {
+    if (sandbox_.own_vaults.empty()) return {};
+    auto sent = out_.used;
+    if (head_.framing != http::BodyFraming::kNone)
+      for (const BodyBinding& binding : out_.body_bindings)
+        sent.push_back(binding.grant.credential);
+    for (const auto& credential : sent) {
+      const auto known = boundary_.vault.load(credential->name);
+      if ((known && *known == credential) || credential->scrub == vault::Scrub::kOff) continue;
+      for (const vault::Binding& binding : credential->bindings) {
+        if (!binding.matches_host(target_.host, target_.port)) continue;
+        if (auto refusal = note_sent(pattern_of(binding), "",
+                                     std::shared_ptr<const Secret>(credential, &credential->value)))
+          return refusal;
+      }
+    }
+    return {};
+  }
+
+  Step note_sent(const HostPattern& host, const std::string& name,
                  std::shared_ptr<const Secret> value) {
-    const auto noted = boundary_.sent_secrets.note({.host = rule.host,
+    const auto noted = boundary_.sent_secrets.note({.host = host,
                                                     .port = origin_.port,
                                                     .project = sandbox_.policy->project(),
                                                     .name = name,
@@ -395,13 +461,32 @@ class RequestJudge {
     return secret;
   }
 
+  bool takes_ours_only() const { return !rivals_.empty(); }
+  // The same where a rule says so: whatever credential the host is to get stands in the rules.
+  bool takes_no_other() const { return takes_ours_only() || wants_stubs_; }
   // Its answers are looked through.
   bool is_guarded() const { return out_.scrubs || sent_secrets_; }
 
-  std::optional<std::string> swap_field(const http::Field& field) {
+  enum class Slot : std::uint8_t { kOther, kOfCredentials };
+  Slot slot_of(std::string_view field) const {
+    if (!takes_no_other() || !is_credential_field(field, rivals_)) return Slot::kOther;
+    // What the policy sets stands in place of what the sandbox wrote.
+    return !takes_ours_only() && is_set_by_policy(field) ? Slot::kOther : Slot::kOfCredentials;
+  }
+
+  bool is_set_by_policy(std::string_view field) const {
+    return std::ranges::any_of(sandbox_.policy->fields_for(origin_.host), [&](const auto* rule) {
+      return equal_ignoring_case(rule->name, field) && (origin_.tls || !rule->needs_tls());
+    });
+  }
+
+  std::optional<vault::Swapped> swap_field(const http::Field& field, Slot slot) {
     for (const Grant& grant : bound_) {
       for (const vault::Binding* binding : vault::find_bindings(*grant.credential, target_)) {
         if (!binding->names_header(field.name)) continue;
+        if (binding->is_any_header() && slot == Slot::kOfCredentials &&
+            !holds_nothing_but(grant.stub, field.value))
+          continue;
         auto swapped =
             binding->swap_header(field.value, grant.stub, grant.credential->value.reveal());
         if (!swapped) continue;
@@ -416,7 +501,7 @@ class RequestJudge {
   // which a secret cannot be seen.
   bool is_dropped(std::string_view name) const {
     constexpr std::array kPartial = {"accept-encoding", "range", "if-range"};
-    return is_override_field(name) || (is_guarded() && is_one_of(name, kPartial));
+    return is_override_field(name) || (is_guarded() && is_field_of(name, kPartial));
   }
 
   void note_swap(const Grant& grant) { note_use(out_, grant.credential); }
@@ -427,9 +512,11 @@ class RequestJudge {
   const http::RequestHead& head_;
   std::vector<Grant> bound_;
   BoundHosts::Credentials rivals_;  // all that are bound to the host, on any port, granted or not
+  std::vector<std::string> query_names_;  // of parameters that hold credentials
   vault::Target target_;
   std::map<std::string, vault::ProjectSecrets::Found> own_;  // of the project, by name
   bool sent_secrets_ = false;                 // the host was sent some of the project
+  bool wants_stubs_ = false;                  // a rule says that it takes no other credential
   std::set<std::string> swapped_parameters_;  // of the query, as they came
   Judged out_;
 };
@@ -443,17 +530,16 @@ bool is_hop_field(std::string_view name) {
       "host",       "expect",     "content-length",      "forwarded",        "via",
       "x-real-ip",  "alt-used",   "early-data"};
   constexpr std::array kPrefixes = {"x-forwarded-", "x-pons-", "sec-websocket-"};
-  if (is_one_of(name, kHops)) return true;
+  if (is_field_of(name, kHops)) return true;
   return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) {
-    return name.size() >= prefix.size() &&
-           equal_ignoring_case(name.substr(0, prefix.size()), prefix);
+    return vault::is_same_field_name(name.substr(0, prefix.size()), prefix);
   });
 }
 
 bool is_override_field(std::string_view name) {
   constexpr std::array kOverrides = {"x-http-method-override", "x-method-override", "x-http-method",
                                      "x-original-url",         "x-rewrite-url",     "max-forwards"};
-  return is_one_of(name, kOverrides);
+  return is_field_of(name, kOverrides);
 }
 
 void note_use(Judged& judged, const std::shared_ptr<const vault::Credential>& credential) {
@@ -505,7 +591,8 @@ std::expected<http::OwnedFields, Refusal> judge_trailers(const Boundary& boundar
   http::OwnedFields kept;
   for (const auto& [name, value] : trailers) {
     if (is_hop_field(name) || is_override_field(name)) continue;
-    if (!rivals.empty() && is_credential_field(name, rivals))
+    if ((!rivals.empty() || sandbox.policy->requires_stubs(origin.host, origin.port)) &&
+        is_credential_field(name, rivals))
       return std::unexpected(foreign_credential());
     kept.emplace_back(name, value);
   }

@@ -19,18 +19,20 @@ struct Judged {
   std::vector<std::string> credentials;                        // whose secrets are in it
   std::vector<std::shared_ptr<const vault::Credential>> used;  // the same, as they were then
   bool bound = false;  // the origin gets secrets of this sandbox
-  // A host that gets secrets, anyone's and on any port, may show them on all: its answers are
-  // scrubbed. And it takes no credentials but ours.
+  // A host that gets secrets, anyone's and on any port, or got one a while ago, may show them on
+  // all: its answers are scrubbed.
   bool scrubs = false;
   // Where it goes: answers are scrubbed of what projects' secrets that host was sent. Nothing when
   // it is an address, which is sent none.
   std::optional<names::HostName> host;
   std::vector<vault::ProjectSecrets::Found> own_used;  // those that are in it
   std::vector<BodyBinding> body_bindings;              // what may become a secret in its body
-  scan::NeedleSets forbidden;                          // what its body must not hold
-  std::size_t secret_sets = 0;                         // of `forbidden`; behind them are stubs
-  scan::NeedleSets tolerated;                          // stubs that may pass as they are
-  std::string inert;                                   // the credential of one that does
+  // Of fields and members by which its body could carry a credential that is not ours.
+  std::vector<std::string> credential_names;
+  scan::NeedleSets forbidden;   // what its body must not hold
+  std::size_t secret_sets = 0;  // of `forbidden`; behind them are stubs
+  scan::NeedleSets tolerated;   // stubs that may pass as they are
+  std::string inert;            // the credential of one that does
   AttachedSandbox::StubOwners stub_owners;
   std::string rule;
 };

@@ -92,6 +92,8 @@ TEST_F(JudgeTest, ABoundHostTakesNobodyElsesCredential) {
   EXPECT_EQ(code(get("/", "X-Goog-Api-Key: mine")), "foreign_credential");
   EXPECT_EQ(code(get("/?access_token=mine")), "foreign_credential");
   EXPECT_EQ(code(get("/?a=b&access%5Ftoken=mine")), "foreign_credential");
+  EXPECT_EQ(code(get("/?token=mine")), "foreign_credential");
+  EXPECT_EQ(code(get("/?page_token=mine")), "");
 }
 
 TEST_F(JudgeTest, ACredentialFieldStandsOnce) {
@@ -164,7 +166,7 @@ TEST_F(JudgeTest, ABoundHostTakesNoCredentialFromASandboxThatHasNone) {
             "foreign_credential");
 }
 
-TEST_F(JudgeTest, HostsAreBoundForEverybodyAsLongAsTheVaultSaysSo) {
+TEST_F(JudgeTest, HostsAreBoundForEverybodyAndLookedIntoAWhileLonger) {
   const auto bound = [&](std::string_view host) {
     return bound_hosts_->contains(*parse_destination(host));
   };
@@ -177,8 +179,11 @@ TEST_F(JudgeTest, HostsAreBoundForEverybodyAsLongAsTheVaultSaysSo) {
   EXPECT_FALSE(bound("93.184.216.34"));
   EXPECT_TRUE(bound_hosts_->contains(*parse_destination("a.wild.example"), 8443));
   EXPECT_FALSE(bound_hosts_->contains(*parse_destination("a.wild.example"), 443));
+  const auto host = *parse_destination("api.test.example");
+  EXPECT_EQ(bound_hosts_->credentials_for(host).size(), 1U);
   ASSERT_TRUE(vault_->remove("TOKEN"));
-  EXPECT_FALSE(bound("api.test.example"));
+  EXPECT_TRUE(bound("api.test.example")) << "it may show what it was sent";
+  EXPECT_TRUE(bound_hosts_->credentials_for(host).empty());
 }
 
 TEST_F(JudgeTest, OnlyARuleLetsTlsPassToABareAddress) {
@@ -321,8 +326,9 @@ class FieldRuleTest : public JudgeTest {
 };
 
 TEST_F(FieldRuleTest, ASecretIsPutIntoItsFieldWhateverTheSandboxWrote) {
-  const auto judged = judge_else("x-token: mine\r\nX-TOKEN: again");
+  const auto judged = judge_else("x-token: mine\r\nX-TOKEN: again\r\nX_Token: hidden");
   ASSERT_TRUE(judged) << judged.error().code;
+  EXPECT_EQ(value_of(*judged, "x_token"), "(none)") << "some servers read it as the same";
   EXPECT_EQ(value_of(*judged, "x-token"), fmt::format("v {}", kOwn));
   EXPECT_EQ(std::ranges::count_if(
                 judged->request.fields,
@@ -339,6 +345,22 @@ TEST_F(FieldRuleTest, NoOtherHostGetsIt) {
   ASSERT_TRUE(judged);
   EXPECT_EQ(value_of(*judged, "x-token"), "(none)");
   EXPECT_FALSE(sandbox_->policy->needs_inspection(origin("third.test.example").host, 443));
+}
+
+TEST_F(FieldRuleTest, AHostWithARuleOfItsOwnIsSentNothingOfAWildcard) {
+  adopt(R"({"mode":"list","project":"mine","allow":[{"host":"else.test.example"},
+      {"host":"third.test.example"}],"fields":[
+      {"host":"*.example","set":{"X-Token":"${e2b.secrets.KEY}"}},
+      {"host":"else.test.example","set":{"X-Plain":"literal"}}]})");
+  const auto own = judge_else();
+  ASSERT_TRUE(own);
+  EXPECT_EQ(value_of(*own, "x-token"), "(none)");
+  EXPECT_EQ(value_of(*own, "x-plain"), "literal");
+  const auto other = judge(get("/", "", "third.test.example"), origin("third.test.example"));
+  ASSERT_TRUE(other);
+  EXPECT_EQ(value_of(*other, "x-token"), kOwn);
+  EXPECT_EQ(value_of(*other, "x-plain"), "(none)");
+  EXPECT_TRUE(sent_secrets_->contains("mine", origin("third.test.example").host));
 }
 
 TEST_F(FieldRuleTest, ASecretDoesNotTravelOnALineThatAnyoneCanRead) {
@@ -488,6 +510,55 @@ TEST_F(SentSecretTest, AFormerValueIsLookedForWhetherReplacedOrRemoved) {
   ASSERT_TRUE(project_secrets_->remove("mine", "key"));
   drop_rules();
   EXPECT_THAT(seen(own_ + " " + second), Not(AnyOf(HasSubstr(own_), HasSubstr(second))));
+}
+
+TEST_F(JudgeTest, WhatAVaultOfTheProjectSendsIsLookedForInAllOfTheProject) {
+  const std::string host = "else.test.example";
+  const auto in_project = [&](std::string_view project) {
+    adopt(fmt::format(R"({{"mode":"list","project":"{}","allow":[{{"host":"{}"}}]}})", project,
+                      host));
+  };
+  const std::shared_ptr<vault::Vault> own = vault::Vault::in_memory(*vault_key_, clock_);
+  ASSERT_TRUE(own->set({.name = "OWN",
+                        .value = Secret(std::string(kOtherSecret)),
+                        .bindings = {*vault::parse_binding_text("host=" + host)}}));
+  in_project("mine");
+  sandbox_->own_vaults.push_back(std::make_shared<VaultInUse>(own));
+  const std::string own_stub = sandbox_->stub_for(*own, **own->load("OWN"));
+  const auto told = [&]() -> std::string {
+    const auto judged = judge(get("/stored", "", host), origin(host));
+    auto filter = AnswerFilter::open(*boundary_, *sandbox_, *judged, {});
+    std::string out;
+    EXPECT_TRUE(filter && filter->feed(kOtherSecret, out) && filter->finish(out));
+    return out;
+  };
+  ASSERT_TRUE(judge(get("/store", bearer(own_stub), host), origin(host)));
+  EXPECT_EQ(told(), own_stub);
+  in_project("mine");
+  EXPECT_EQ(told(), "xxx_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+  in_project("theirs");
+  EXPECT_EQ(told(), kOtherSecret) << "no business of theirs";
+}
+
+// A project may call a variable as the operator does.
+TEST_F(JudgeTest, ACredentialIsTheOneThatTheSandboxWasGivenByItsName) {
+  const std::shared_ptr<vault::Vault> own = vault::Vault::in_memory(*vault_key_, clock_);
+  ASSERT_TRUE(own->set({.name = "TOKEN",
+                        .value = Secret(std::string(kOtherSecret)),
+                        .bindings = {*vault::parse_binding_text("host=api.test.example")}}));
+  const auto value = [&] {
+    sandbox_->own_vaults.push_back(std::make_shared<VaultInUse>(own));
+    const auto found = find_credential(*boundary_, *sandbox_, "TOKEN");
+    return found ? std::string(found->value.reveal()) : "";
+  };
+  EXPECT_EQ(value(), kSecret) << "the policy grants the operator's";
+  adopt(R"({"mode":"list","project":"p","allow":[{"host":"api.test.example"}]})");
+  EXPECT_EQ(value(), kOtherSecret);
+  const std::string stub = sandbox_->stub_for(*own, **own->load("TOKEN"));
+  const auto judged = judge(get("/", bearer(stub)));
+  ASSERT_TRUE(judged) << judged.error().code;
+  ASSERT_EQ(judged->used.size(), 1U);
+  EXPECT_EQ(find_credential(*boundary_, *sandbox_, "TOKEN"), judged->used[0]);
 }
 
 }  // namespace

@@ -76,9 +76,14 @@ const std::vector<PackageTool>& package_tools() {
   return kTools;
 }
 
-std::vector<std::string> urls_of(const PackageTool& tool, const std::filesystem::path& root) {
+Registries registries_of(const PackageTool& tool, const std::filesystem::path& root) {
   Registries registries;
   for (const char* file : tool.files) tool.read(read_if_there(root / file), registries);
+  return registries;
+}
+
+std::vector<std::string> urls_of(const PackageTool& tool, const std::filesystem::path& root) {
+  Registries registries = registries_of(tool, root);
   if (!registries.replace_default)
     for (const char* program : tool.programs)
       tool.read_default(read_if_there(root / program), registries.urls);
@@ -102,6 +107,19 @@ PackageHosts read_package_hosts(const std::string& root) {
   for (const PackageTool& tool : package_tools())
     packages[tool.word] = hosts_of(urls_of(tool, root));
   return packages;
+}
+
+std::map<std::string, std::string> read_package_registries(const std::string& root) {
+  std::map<std::string, std::string> registries;
+  for (const PackageTool& tool : package_tools()) {
+    std::string url = registries_of(tool, root).usual;
+    if (!find_url_host(url) || url.find_first_of(" \t\r\n") != std::string::npos) continue;
+    const std::size_t begin = url.find("://") + 3;
+    const std::size_t at = url.substr(0, url.find_first_of("/?#", begin)).rfind('@');
+    if (at != std::string::npos && at > begin) url.erase(begin, at + 1 - begin);
+    registries[tool.word] = std::move(url);
+  }
+  return registries;
 }
 
 Json to_json(const PackageHosts& hosts) {

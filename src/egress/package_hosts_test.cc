@@ -110,6 +110,20 @@ TEST_F(PackageHostsTest, AMirrorTakesThePlaceOfTheDefault) {
   EXPECT_THAT(hosts("cargo"), ElementsAre("crates.example:443"));
 }
 
+TEST_F(PackageHostsTest, WhatAToolAsksInsteadIsKnownWithoutItsPassword) {
+  EXPECT_TRUE(read_package_registries(root_.string()).empty());
+  write("etc/npmrc",
+        "registry=https://me:secret@npm.example/group/npm/\n@s:registry=https://s.example\n");
+  write("etc/pip.conf",
+        "[global]\nindex-url = http://pip.example/simple\nextra-index-url = http://x.example\n");
+  using Registries = std::map<std::string, std::string>;
+  EXPECT_EQ(read_package_registries(root_.string()),
+            (Registries{{"npm", "https://npm.example/group/npm/"},
+                        {"pip", "http://pip.example/simple"}}));
+  write("root/.npmrc", "registry=${REGISTRY}\n");
+  EXPECT_FALSE(read_package_registries(root_.string()).contains("npm"));
+}
+
 TEST_F(PackageHostsTest, AnAdditionalRegistryLeavesTheDefault) {
   write(kNpmProgram, "define('registry', {\n  default: 'https://npm.example/',");
   write("root/.npmrc", "@acme:registry=https://acme.example\n//acme.example/:_authToken=x\n");
@@ -147,6 +161,20 @@ TEST_F(PackageHostsTest, APolicyTakesThemByTheirWords) {
   EXPECT_TRUE((*policy)
                   ->judge_request(*parse_destination("pip.example"), 443, "GET", "/simple/")
                   .allowed());
+}
+
+TEST_F(PackageHostsTest, AllAreThoseThatNameAny) {
+  write("etc/pip.conf", "[global]\nindex-url = https://pip.example/simple\n");
+  const auto packages = read_package_hosts(root_.string());
+  const auto policy = Policy::compile(R"({"mode":"list","packages":"all"})", 1, packages);
+  ASSERT_TRUE(policy) << policy.error().describe();
+  const auto is_allowed = [&](const char* host, const char* method) {
+    return (*policy)->judge_request(*parse_destination(host), 443, method, "/simple/").allowed();
+  };
+  EXPECT_TRUE(is_allowed("pip.example", "GET"));
+  EXPECT_FALSE(is_allowed("pip.example", "POST"));
+  EXPECT_FALSE(is_allowed("other.example", "GET"));
+  EXPECT_FALSE(Policy::compile(R"({"mode":"list","packages":"any"})", 1, packages));
 }
 
 }  // namespace

@@ -93,6 +93,7 @@ void read_npmrc(std::string_view text, Registries& registries) {
     if (!is_default && !is_scoped) continue;
     registries.urls.emplace_back(setting->value);
     registries.replace_default |= is_default;
+    if (is_default) registries.usual = setting->value;
   }
 }
 
@@ -113,6 +114,7 @@ void read_pip_conf(std::string_view text, Registries& registries) {
     in_list = is_default || setting->key == "extra-index-url" || setting->key == "extra_index_url";
     if (in_list) add_words(setting->value, registries.urls);
     registries.replace_default |= is_default;
+    if (is_default) registries.usual = setting->value;
   }
 }
 

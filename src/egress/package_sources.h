@@ -16,6 +16,7 @@ void add_deb822_sources(std::string_view text, std::vector<std::string>& urls);
 struct Registries {
   std::vector<std::string> urls;
   bool replace_default = false;  // the tool never asks what it would ask by itself
+  std::string usual;             // what it asks instead, as it stands there
 };
 
 // One file of a tool's configuration, added to what others said.

@@ -1,6 +1,7 @@
 #include "pons/egress/policy.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "policy_rule.h"
 
@@ -47,6 +48,7 @@ bool takes_address(const PolicyRule& rule, const names::IpAddress& address,
 }  // namespace
 
 Policy::Policy() = default;
+Policy::Policy(const Policy&) = default;
 Policy::~Policy() = default;
 
 std::string_view to_string(Reason reason) {
@@ -135,16 +137,27 @@ const PolicyRule* Policy::find_denial(const Destination& destination) const {
   return found == deny_.end() ? nullptr : &*found;
 }
 
+// By the document: what a person grants stands above no denial.
 bool Policy::is_named(const Destination& destination) const {
   return std::ranges::any_of(allow_, [&](const PolicyRule& rule) {
-    return rule.host.kind != HostPattern::Kind::kAnything && rule.host.matches(destination);
+    return !rule.granted && rule.host.kind != HostPattern::Kind::kAnything &&
+           rule.host.matches(destination);
   });
 }
 
 std::vector<const FieldRule*> Policy::fields_for(const Destination& destination) const {
+  if (is_own(destination)) return {};
+  const auto closeness = [](const HostPattern& host) {
+    return std::pair(host.kind == HostPattern::Kind::kName, host.name.size());
+  };
+  const HostPattern* closest = nullptr;
+  for (const HostPattern& host : field_hosts_)
+    if (host.matches(destination) && (closest == nullptr || closeness(host) > closeness(*closest)))
+      closest = &host;
   std::vector<const FieldRule*> rules;
+  if (closest == nullptr) return rules;
   for (const FieldRule& rule : fields_)
-    if (rule.host.matches(destination)) rules.push_back(&rule);
+    if (rule.host == *closest) rules.push_back(&rule);
   return rules;
 }
 
@@ -154,6 +167,36 @@ bool Policy::uses_secret(std::string_view project, std::string_view name) const 
              return part.is_secret && part.text == name;
            });
          });
+}
+
+std::string_view Policy::find_obstacle(const Destination& destination) const {
+  const auto* name = std::get_if<names::HostName>(&destination);
+  if (mode_ == Mode::kNone) return "this sandbox has no network";
+  if (name == nullptr) return "an address may be anybody's: a rule has to name it";
+  if (is_own(destination)) return "names of Pons itself are not asked for";
+  if (name->is_single_label()) return "a name of one label: a rule has to name it";
+  if (find_denial(destination) != nullptr) return "a rule denies this host";
+  if (!fields_for(destination).empty()) return "rules put fields into requests to this host";
+  if (std::ranges::any_of(rules_for(destination),
+                          [](const PolicyRule* rule) { return !rule->paths.empty(); }))
+    return "rules name paths of this host";
+  return {};
+}
+
+std::shared_ptr<const Policy> Policy::widened(const names::HostName& name, std::uint16_t port,
+                                              std::vector<std::string> methods,
+                                              std::string source) const {
+  std::shared_ptr<Policy> wider(new Policy(*this));
+  const auto add = [&](PolicyRule rule) {
+    rule.host = HostPattern{.name = name.text()};
+    rule.granted = true;
+    wider->allow_.push_back(std::move(rule));
+  };
+  // Once a rule names the host, those for anything do not count for it any more.
+  for (const PolicyRule* rule : rules_for(name))
+    if (rule->host.kind == HostPattern::Kind::kAnything) add(*rule);
+  add({.source = std::move(source), .host = {}, .ports = {port}, .methods = std::move(methods)});
+  return wider;
 }
 
 Decision Policy::judge_name(const names::HostName& name) const {
@@ -228,7 +271,12 @@ bool Policy::needs_inspection(const Destination& destination, std::uint16_t port
 }
 
 bool Policy::tolerates_stubs(const Destination& destination, std::uint16_t port) const {
+  if (is_own(destination)) return !is_answered_here(destination);
   return std::ranges::any_of(rules_for(destination, port), &PolicyRule::inert_ok);
+}
+
+bool Policy::requires_stubs(const Destination& destination, std::uint16_t port) const {
+  return std::ranges::any_of(rules_for(destination, port), &PolicyRule::require_stub);
 }
 
 bool Policy::allows_opaque(const Destination& destination, std::uint16_t port) const {

@@ -17,11 +17,13 @@
 #include "pons/http/head.h"
 #include "pons/scan/needle_set.h"
 #include "pons/vault/project_secrets.h"
-#include "public_suffix.h"
+#include "pons/vault/shared_suffix.h"
 
 namespace pons::egress {
 
 namespace {
+
+using vault::is_shared_suffix;
 
 constexpr std::size_t kDocumentBytesMax = 1 << 20;
 constexpr std::size_t kDocumentDepthMax = 8;
@@ -30,7 +32,7 @@ constexpr std::size_t kEntriesMax = 256;
 constexpr std::uint64_t kConnectionsMax = 65'535;
 constexpr std::string_view kWildcard = "*.";
 
-enum class Purpose : std::uint8_t { kAllow, kDeny };
+enum class Purpose : std::uint8_t { kAllow, kDeny, kSetFields };
 
 template <class Read>
 auto read_list(const JsonPlace& place, std::size_t entries_max, Read read)
@@ -62,7 +64,7 @@ Result<names::HostName> read_name(const JsonPlace& place, std::string_view text)
 Result<HostPattern> read_wildcard(const JsonPlace& place, std::string_view suffix,
                                   Purpose purpose) {
   const names::HostName name = TRY(read_name(place, suffix));
-  if (purpose == Purpose::kDeny)
+  if (purpose != Purpose::kAllow)
     return HostPattern{.kind = HostPattern::Kind::kAllBelow, .name = name.text()};
   if (is_shared_suffix(name.text()))
     return place.refuse(
@@ -156,7 +158,7 @@ Result<std::vector<FieldRule::Part>> read_field_value(const JsonPlace& place) {
       return place.refuse("the only placeholder is ${e2b.secrets.NAME}");
     std::string name(rest.substr(kSecret.size(), end - kSecret.size()));
     if (!vault::is_secret_name(name)) return place.refuse("a placeholder names no secret");
-    parts.push_back({.text = std::move(name), .is_secret = true});
+    parts.push_back({.text = vault::canonical_secret_name(name), .is_secret = true});
     rest.remove_prefix(end + 1);
   }
   return parts;
@@ -205,8 +207,8 @@ Result<void> check_literal(const JsonPlace& place, const PolicyRule& rule) {
 }
 
 Result<PolicyRule> read_rule(const JsonPlace& place, std::string source) {
-  TRY_VOID(place.expect_object(
-      {"host", "ports", "methods", "paths", "inspect", "inert_ok", "tcp", "addresses"}));
+  TRY_VOID(place.expect_object({"host", "ports", "methods", "paths", "inspect", "inert_ok",
+                                "require_stub", "tcp", "addresses"}));
   if (!place.has("host")) return place.refuse("has no host");
   PolicyRule rule{.source = std::move(source),
                   .host = TRY(read_host(place.at("host"), Purpose::kAllow)),
@@ -218,6 +220,7 @@ Result<PolicyRule> read_rule(const JsonPlace& place, std::string source) {
     rule.addresses = TRY(read_restriction(place.at("addresses"), read_range));
   if (place.has("inspect")) rule.inspect = TRY(place.at("inspect").flag());
   if (place.has("inert_ok")) rule.inert_ok = TRY(place.at("inert_ok").flag());
+  if (place.has("require_stub")) rule.require_stub = TRY(place.at("require_stub").flag());
   if (place.has("tcp")) rule.tcp = TRY(place.at("tcp").flag());
   if (rule.tcp && rule.sees_requests())
     return place.at("tcp").refuse("bytes that pass unread have no methods or paths to inspect");
@@ -345,10 +348,11 @@ class PolicyCompiler {
       const JsonPlace rule = place.at(i);
       TRY_VOID(rule.expect_object({"host", "set"}));
       if (!rule.has("host") || !rule.has("set")) return rule.refuse("has no host, or sets nothing");
-      const HostPattern host = TRY(read_host(rule.at("host"), Purpose::kAllow));
-      if (host.kind != HostPattern::Kind::kName && host.kind != HostPattern::Kind::kOneBelow)
+      HostPattern host = TRY(read_host(rule.at("host"), Purpose::kSetFields));
+      if (host.kind != HostPattern::Kind::kName && host.kind != HostPattern::Kind::kAllBelow)
         return rule.at("host").refuse("fields are set for names, not for addresses");
       TRY_VOID(read_field_rules(rule.at("set"), host));
+      policy_->field_hosts_.push_back(std::move(host));
     }
     return {};
   }
@@ -392,6 +396,13 @@ class PolicyCompiler {
   }
 
   Result<void> read_packages(const JsonPlace& place) {
+    if (place.value.is_string()) {
+      if (TRY(place.text()) != "all") return place.refuse("is \"all\", or a list");
+      for (const auto& [word, hosts] : packages_)
+        if (embedded_packages().contains(word))
+          for (const PackageHost& host : hosts) add_package_host(word, host);
+      return {};
+    }
     const auto words = TRY(read_list(
         place, kEntriesMax, [](const JsonPlace& p) { return read_word(p, embedded_packages()); }));
     for (const std::string& word : words) {

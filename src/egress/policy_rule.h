@@ -17,7 +17,7 @@ struct HostPattern {
   enum class Kind : std::uint8_t {
     kName,
     kOneBelow,  // "*.example.com" that allows: exactly one label
-    kAllBelow,  // "*.example.com" that denies: any number of labels
+    kAllBelow,  // "*.example.com" that denies, or sets fields: any number of labels
     kAnything,
     kRange,
   };
@@ -26,6 +26,7 @@ struct HostPattern {
   std::vector<names::CidrRange> range{};  // of kRange: exactly one
 
   bool matches(const Destination& destination) const;
+  bool operator==(const HostPattern&) const = default;
   Breadth breadth() const {
     if (kind == Kind::kAnything) return Breadth::kAnything;
     return kind == Kind::kOneBelow ? Breadth::kOneLabel : Breadth::kNamed;
@@ -41,9 +42,13 @@ struct PolicyRule {
   std::vector<names::CidrRange> addresses;  // none: public ones
   bool inspect = false;
   bool inert_ok = false;
+  bool require_stub = false;
   bool tcp = false;
+  bool granted = false;  // by a person, while the sandbox is at work
 
-  bool sees_requests() const { return inspect || !methods.empty() || !paths.empty(); }
+  bool sees_requests() const {
+    return inspect || require_stub || !methods.empty() || !paths.empty();
+  }
 };
 
 // A field that every request to a host gets, whatever the sandbox wrote there.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policy_rule.h"
+
 namespace pons::egress {
 namespace {
 
@@ -81,9 +83,10 @@ TEST(PolicyTest, AWildcardIsExactlyOneLabelOnALabelBorder) {
 }
 
 TEST(PolicyTest, WildcardsOverNamesOfDifferentOwnersAreRefused) {
-  for (const char* host : {"*.com", "*.co.uk", "*.github.io", "*.vercel.app", "*.s3.amazonaws.com",
-                           "*.workers.dev", "*.ngrok.app", "*.compute.amazonaws.com", "*.corp",
-                           "*.blob.core.windows.net", "*.GitHub.IO."})
+  for (const char* host :
+       {"*.com", "*.co.uk", "*.github.io", "*.vercel.app", "*.s3.amazonaws.com", "*.workers.dev",
+        "*.ngrok.app", "*.compute.amazonaws.com", "*.corp", "*.blob.core.windows.net",
+        "*.GitHub.IO.", "*.trycloudflare.com", "*.hf.space", "*.fastly.net"})
     EXPECT_THAT(refusal(allowing(R"({"host":")" + std::string(host) + R"("})")),
                 HasSubstr("/allow/0/host: names below"))
         << host;
@@ -292,6 +295,18 @@ TEST(PolicyTest, OwnNamesAreThereInEveryModeAndNeverDialled) {
   }
 }
 
+TEST(PolicyTest, TheGatewayIsToldStoriesWithStubsInThem) {
+  for (const char* document : {R"({"mode":"none"})", R"({"mode":"public"})"}) {
+    const auto policy = compile(document);
+    const auto tolerates = [&](std::string_view host) {
+      return policy->tolerates_stubs(parse_destination(host).value(), 443);
+    };
+    EXPECT_TRUE(tolerates("gateway.pons.internal"));
+    EXPECT_FALSE(tolerates("tools.pons.internal"));
+    EXPECT_FALSE(tolerates("example.org"));
+  }
+}
+
 TEST(PolicyTest, PackageHostsAreForFetchingOnly) {
   const auto policy = compile(R"({"mode":"list","packages":["apt"]})");
   const auto judge = [&](std::string_view method, std::uint16_t port) {
@@ -400,13 +415,128 @@ TEST(PolicyTest, FieldsAreForNamesAndSayNothingOfTheConnection) {
   };
   EXPECT_EQ(setting("a.example", "X-Key", "${e2b.secrets.a-b c} and ${HOME}"), "accepted");
   EXPECT_EQ(setting("*.a.example", "Authorization", "x"), "accepted");
+  EXPECT_EQ(setting("*.com", "Authorization", "x"), "accepted");
   for (const char* field : {"Host", "Connection", "Content-Length", "X-Forwarded-For", "a b", ""})
     EXPECT_THAT(setting("a.example", field, "x"), HasSubstr("not for rules")) << field;
   for (const char* value : {"${e2b.identity.tokens.t}", "${e2b.secrets.", "${e2b.secrets.}"})
     EXPECT_NE(setting("a.example", "X", value), "accepted") << value;
   EXPECT_NE(setting("a.example", "X", "a\\r\\nb"), "accepted");
-  for (const char* host : {"1.2.3.4", "*", "pons.internal", "*.com"})
+  for (const char* host :
+       {"1.2.3.4", "*", "pons.internal", "*.pons.internal", "a.*.com", "1.0.0.0/8"})
     EXPECT_NE(setting(host, "X", "x"), "accepted") << host;
+}
+
+TEST(PolicyTest, TheClosestPatternAloneSaysWhichFieldsAreSet) {
+  const auto policy = compile(R"({"mode":"public","project":"p","fields":[
+      {"host":"*.ex.com","set":{"A":"wild","B":"wild"}},
+      {"host":"*.deep.ex.com","set":{"A":"deeper"}},
+      {"host":"api.ex.com","set":{"A":"first"}},
+      {"host":"API.ex.com","set":{"C":"second"}},
+      {"host":"bare.ex.com","set":{}},
+      {"host":"*.internal","set":{"A":"ours"}},
+      {"host":"*.com","set":{"A":"all"}}]})");
+  const auto set = [&](std::string_view host) {
+    std::string text;
+    for (const FieldRule* rule : policy->fields_for(parse_destination(host).value()))
+      text += rule->name + "=" + rule->parts.front().text + " ";
+    return text;
+  };
+  EXPECT_EQ(set("api.ex.com"), "a=first c=second ");
+  EXPECT_EQ(set("x.ex.com"), "a=wild b=wild ");
+  EXPECT_EQ(set("x.y.ex.com"), "a=wild b=wild ");
+  EXPECT_EQ(set("x.api.ex.com"), "a=wild b=wild ");
+  EXPECT_EQ(set("deep.ex.com"), "a=wild b=wild ");
+  EXPECT_EQ(set("x.deep.ex.com"), "a=deeper ");
+  EXPECT_EQ(set("bare.ex.com"), "");
+  EXPECT_FALSE(policy->needs_inspection(parse_destination("bare.ex.com").value(), 443));
+  EXPECT_EQ(set("ex.com"), "a=all ");
+  EXPECT_EQ(set("a.b.c.com"), "a=all ");
+  EXPECT_EQ(set("com"), "");
+  EXPECT_EQ(set("gateway.pons.internal"), "");
+  EXPECT_EQ(set("x.internal"), "a=ours ");
+  EXPECT_EQ(set("1.2.3.4"), "");
+}
+
+// ---- what a person allows beside the rules
+
+std::shared_ptr<const Policy> widened(const std::shared_ptr<const Policy>& policy,
+                                      std::string_view host, std::uint16_t port = 443,
+                                      std::vector<std::string> methods = {}) {
+  EXPECT_EQ(policy->find_obstacle(parse_destination(host).value()), "");
+  return policy->widened(name(host), port, std::move(methods), "person acc_1");
+}
+
+constexpr const char* kSomething = R"({"mode":"list","allow":[{"host":"a.example.com"}]})";
+
+TEST(PolicyTest, APersonAllowsOneNameOnOnePort) {
+  const auto before = compile(allowing(R"({"host":"a.example.com"})"));
+  const auto policy = widened(before, "b.example.com", 8443);
+  EXPECT_EQ(connects(*policy, "b.example.com", 8443), Reason::kAllowed);
+  EXPECT_EQ(policy->judge_connect(parse_destination("b.example.com").value(), 8443).rule,
+            "person acc_1");
+  EXPECT_EQ(connects(*policy, "b.example.com", 443), Reason::kPortNotAllowed);
+  EXPECT_EQ(connects(*policy, "c.example.com", 8443), Reason::kHostNotAllowed);
+  EXPECT_EQ(connects(*policy, "c.b.example.com", 8443), Reason::kHostNotAllowed);
+  EXPECT_EQ(connects(*policy, "a.example.com"), Reason::kAllowed);
+  EXPECT_EQ(policy->generation(), before->generation()) << "what is under way goes on";
+  EXPECT_EQ(connects(*before, "b.example.com", 8443), Reason::kHostNotAllowed);
+}
+
+TEST(PolicyTest, APersonsWordLeadsToPublicAddressesOnly) {
+  const auto policy = widened(compile(kSomething), "b.example.com");
+  const Destination host = parse_destination("b.example.com").value();
+  EXPECT_TRUE(policy->judge_address(host, 443, address("93.184.216.34")).allowed());
+  for (const char* inside : {"127.0.0.1", "10.1.2.3", "192.168.1.1", "169.254.169.254", "::1"})
+    EXPECT_EQ(policy->judge_address(host, 443, address(inside)).reason, Reason::kAddressNotAllowed)
+        << inside;
+}
+
+TEST(PolicyTest, APersonMayAllowSomeMethodsOnly) {
+  const auto policy = widened(compile(allowing(R"({"host":"b.example.com","methods":["GET"]})")),
+                              "b.example.com", 443, {"PUT"});
+  EXPECT_EQ(requests(*policy, "b.example.com", "GET", "/"), Reason::kAllowed);
+  EXPECT_EQ(requests(*policy, "b.example.com", "PUT", "/"), Reason::kAllowed);
+  EXPECT_EQ(requests(*policy, "b.example.com", "POST", "/"), Reason::kMethodNotAllowed);
+  EXPECT_TRUE(policy->needs_inspection(parse_destination("b.example.com").value(), 443));
+}
+
+TEST(PolicyTest, WhatAnythingMayReachStaysReached) {
+  const auto policy = widened(compile(R"({"mode":"public"})"), "b.example.com", 8443);
+  EXPECT_EQ(connects(*policy, "b.example.com", 8443), Reason::kAllowed);
+  EXPECT_EQ(connects(*policy, "b.example.com", 443), Reason::kAllowed);
+  EXPECT_EQ(connects(*policy, "c.example.com", 443), Reason::kAllowed);
+  EXPECT_EQ(connects(*policy, "c.example.com", 8443), Reason::kPortNotAllowed);
+}
+
+TEST(PolicyTest, APersonsWordStandsAboveNoDenial) {
+  const auto policy = compile(
+      R"({"mode":"list","prefer":"allow","allow":[{"host":"a.example.com"}],"deny":["*.example.com","93.184.216.0/24"]})");
+  EXPECT_NE(policy->find_obstacle(parse_destination("b.example.com").value()), "");
+  const auto other = widened(policy, "b.example.net");
+  EXPECT_EQ(
+      other
+          ->judge_address(parse_destination("b.example.net").value(), 443, address("93.184.216.34"))
+          .reason,
+      Reason::kAddressNotAllowed)
+      << "the document does not name it, so that what it denies stays denied";
+}
+
+TEST(PolicyTest, SomeThingsNobodysWordOpens) {
+  const auto obstacle = [](std::string_view document, std::string_view host) {
+    return compile(document)->find_obstacle(parse_destination(host).value());
+  };
+  EXPECT_THAT(obstacle(R"({"mode":"none"})", "b.example.com"), HasSubstr("no network"));
+  EXPECT_THAT(obstacle(kSomething, "93.184.216.34"), HasSubstr("address"));
+  EXPECT_THAT(obstacle(kSomething, "10.0.0.1"), HasSubstr("address"));
+  EXPECT_THAT(obstacle(kSomething, "gateway.pons.internal"), HasSubstr("Pons"));
+  EXPECT_THAT(obstacle(kSomething, "intranet"), HasSubstr("one label"));
+  EXPECT_THAT(
+      obstacle(allowing(R"({"host":"b.example.com","paths":["/mine/**"]})"), "b.example.com"),
+      HasSubstr("paths"));
+  EXPECT_THAT(obstacle(R"({"mode":"list","allow":[{"host":"a.example.com"}],"project":"p","fields":[
+                {"host":"b.example.com","set":{"X-A":"${e2b.secrets.key}"}}]})",
+                       "b.example.com"),
+              HasSubstr("fields"));
 }
 
 }  // namespace

@@ -35,17 +35,22 @@ Result<void> add_secrets(VaultNeedles& vault, Wanted& wanted) {
   if (secrets == nullptr) return {};
   auto& names = wanted.names.emplace_back();
   auto& stand_ins = wanted.stand_ins.emplace_back();
-  const vault::Credential* before = nullptr;  // of one with two values, the current one is first
   for (const VaultNeedles::Owner& owner : *vault.owners()) {
-    const vault::Credential& credential = *owner.credential;
-    const bool is_current = before != &credential && credential.value.size() == owner.value_bytes;
-    names.push_back(credential.name);
-    stand_ins.push_back(
-        crossed_out(is_current ? credential.value.reveal() : credential.previous.reveal()));
-    before = &credential;
+    names.push_back(owner.credential->name);
+    stand_ins.push_back(crossed_out(owner.value->reveal()));
   }
   wanted.sets.push_back(secrets);
   return {};
+}
+
+void add_withheld(const WithheldSet& set, Wanted& wanted) {
+  auto& names = wanted.names.emplace_back();
+  auto& stand_ins = wanted.stand_ins.emplace_back();
+  for (const WithheldSecret& secret : *set.secrets) {
+    names.push_back(secret.name);
+    stand_ins.push_back(crossed_out(secret.value->reveal()));
+  }
+  wanted.sets.push_back(set.set);
 }
 
 Result<Wanted> everything(Boundary& boundary, const std::vector<AttachedSandbox*>& sandboxes) {
@@ -55,6 +60,10 @@ Result<Wanted> everything(Boundary& boundary, const std::vector<AttachedSandbox*
   for (AttachedSandbox* sandbox : sandboxes)
     for (const auto& vault : sandbox->own_vaults)
       if (own.insert(vault.get()).second) TRY_VOID(add_secrets(vault->secrets, wanted));
+  std::set<const scan::NeedleSet*> withheld;  // and of the same project
+  for (AttachedSandbox* sandbox : sandboxes)
+    for (const WithheldSet& set : TRY(withheld_from(boundary, *sandbox)))
+      if (withheld.insert(set.set.get()).second) add_withheld(set, wanted);
   for (AttachedSandbox* sandbox : sandboxes) {
     const auto stubs = TRY(sandbox->stubs(boundary.vault));
     if (stubs == nullptr) continue;

@@ -15,8 +15,9 @@ struct Redacted {
   std::size_t held = 0;  // bytes at its end that may belong to one whose rest is still to come
 };
 
-// Values of the vault, and stubs of the sandboxes, become as many letters x; punctuation stays. A
-// text in which that cannot be done is withheld as a whole. `more`: the text goes on.
+// Values of the vaults, secrets of the sandboxes' projects, and their stubs, become as many letters
+// x; punctuation stays. A text in which that cannot be done is withheld as a whole. `more`: the
+// text goes on.
 Result<Redacted> redact(Boundary& boundary, const std::vector<AttachedSandbox*>& sandboxes,
                         std::string_view text, bool more);
 

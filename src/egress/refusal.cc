@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "access_requests.h"
 #include "pons/base/json.h"
 
 namespace pons::egress {
@@ -47,6 +48,11 @@ Words words_of(Reason reason) {
   return {"it is allowed", ""};
 }
 
+bool may_be_asked_for(Reason reason) {
+  return reason == Reason::kHostNotAllowed || reason == Reason::kPortNotAllowed ||
+         reason == Reason::kMethodNotAllowed;
+}
+
 }  // namespace
 
 std::string to_text(const Origin& origin) {
@@ -59,6 +65,22 @@ Refusal refusal_of(const Decision& decision, const Origin&) {
           .reason = words.reason,
           .hint = words.hint,
           .rule = decision.rule};
+}
+
+Refusal refusal_of(const Decision& decision, const Origin& origin, const AccessRequests& access,
+                   std::uint64_t sandbox_key) {
+  Refusal refusal = refusal_of(decision, origin);
+  if (!may_be_asked_for(decision.reason)) return refusal;
+  const AccessRequest* request = access.find_last(sandbox_key, origin.host, origin.port);
+  if (request == nullptr) return refusal;
+  if (request->is_pending()) {
+    refusal.hint = fmt::format("a person is asked already ({}): wait, and try again", request->id);
+    return refusal;
+  }
+  refusal.reason = "a person was asked for this, and did not allow it";
+  refusal.hint =
+      request->message.empty() ? "do without it" : fmt::format("they said: {}", request->message);
+  return refusal;
 }
 
 bool is_nameless(const Origin& origin, const Policy& policy) {

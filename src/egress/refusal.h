@@ -9,6 +9,8 @@
 
 namespace pons::egress {
 
+class AccessRequests;
+
 // Why something does not leave, in words that a program and an agent can act on. Carries names and
 // codes only: never what was sent.
 struct Refusal {
@@ -28,6 +30,9 @@ struct Origin {
 std::string to_text(const Origin& origin);  // "api.example.com:443"
 
 Refusal refusal_of(const Decision& decision, const Origin& origin);
+// The same, with what a person has said when that sandbox asked for it, or that one is asked.
+Refusal refusal_of(const Decision& decision, const Origin& origin, const AccessRequests& access,
+                   std::uint64_t sandbox_key);
 
 // TLS to an address that no rule names: it may be that of any host, also of one that is looked
 // into, and nothing says whose it is.

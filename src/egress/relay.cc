@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "body_memory.h"
 #include "decision_record.h"
 #include "pons/base/id.h"
 #include "pons/base/text.h"
+#include "pons/roles/channel.h"
 #include "relay_case.h"
 
 namespace pons::egress {
@@ -64,8 +66,8 @@ Task<> Relay::handle(http::Exchange& exchange) {
     co_return;
   }
   ++sandbox_->traffic.refused;
-  record(request, request.answer_begun ? audit::Verdict::kCut : audit::Verdict::kBlock,
-         refusal->code, refusal->rule);
+  record(request, request.has_left ? audit::Verdict::kCut : audit::Verdict::kBlock, refusal->code,
+         refusal->rule);
   if (request.answer_begun) {
     exchange.abort();
   } else {
@@ -93,6 +95,7 @@ Task<std::optional<Refusal>> Relay::carry(Case& request) {
   auto origin = origin_of(request.exchange.request());
   if (!origin) co_return origin.error();
   request.origin = *origin;
+  if (auto refusal = take_stream_memory(request)) co_return refusal;
   request.policy_generation = sandbox_->policy->generation();
   auto judged = judge_request(boundary_, *sandbox_, request.origin, request.exchange.request());
   if (!judged) co_return judged.error();
@@ -112,6 +115,18 @@ Task<std::optional<Refusal>> Relay::carry(Case& request) {
   if (auto refusal = co_await prepare_body(request)) co_return refusal;
   Upstream& upstream = upstream_for(request.origin);
   co_return co_await send(request, upstream);
+}
+
+// Of streams one connection has many, and each holds its head and what its client has not taken.
+std::optional<Refusal> Relay::take_stream_memory(Case& request) {
+  if (version_ != Version::kHttp2) return std::nullopt;
+  std::uint64_t head = request.exchange.request().target.size();
+  for (const http::Field& field : request.exchange.request().fields)
+    head += field.name.size() + field.value.size();
+  auto memory = take_body_memory(boundary_, *sandbox_, kStreamQueueBytes + 2 * head);
+  if (!memory) return memory.error();
+  request.memory = std::move(*memory);
+  return std::nullopt;
 }
 
 // A name that did not come by DNS counts like one that did. A role of ours is told who asks.
@@ -215,10 +230,10 @@ std::optional<Refusal> Relay::take_trailers(Case& request) {
 Refusal Relay::body_refusal(const Case& request, const Error& error) const {
   if (request.over_budget) return budget_spent();
   if (request.trailers_refusal) return *request.trailers_refusal;
-  if (request.body->has_foreign_credential()) return foreign_credential();
   if (request.body->finding())
     return found_in(request.judged, boundary_, *sandbox_, *request.body->finding(), request.origin,
                     "body");
+  if (request.body->has_foreign_credential()) return foreign_credential();
   if (request.body->is_undecodable())
     return {.code = "undecodable_body",
             .reason = "the body, or a message in it, is not coded as it says",
@@ -255,12 +270,16 @@ Task<std::optional<Refusal>> Relay::send(Case& request, Upstream& upstream) {
   if (!link) co_return link.error();
   if (!holds()) co_return rules_changed();
   request.underway = record_beginning(boundary_, *sandbox_, describe(request));
+  request.has_left = true;
   auto answer = co_await (*link)->send(std::move(request.judged.request));
   // Judged under rules that are no more: the answer is not delivered under new ones.
   if (answer && !holds()) co_return rules_changed();
   if (answer) co_return co_await deliver(request, **answer);
   if (request.is_stopped()) co_return body_refusal(request, answer.error());
-  if (upstream.refusal) co_return *upstream.refusal;
+  if (upstream.refusal) {
+    request.has_left = false;  // nobody was reached
+    co_return *upstream.refusal;
+  }
   co_return cut_short("upstream_failed", "the host did not answer properly");
 }
 
@@ -324,6 +343,10 @@ http::Connector Relay::connector_to(Upstream& upstream) {
 
 Task<Result<std::unique_ptr<http::Transport>>> Relay::connect_to(Upstream& upstream) {
   if (upstream.ready != nullptr) co_return std::move(upstream.ready);
+  if (is_answered_here(upstream.origin.host)) {  // but for what the brain answers
+    CO_TRY(auto socket, roles::dial(boundary_.brain_channel));
+    co_return http::create_plain_transport(boundary_.loop, std::move(socket));
+  }
   auto made = co_await connect_upstream(boundary_, sandbox_, upstream.origin, {"http/1.1"});
   // The last look before the first byte.
   if (made && !upstream.still_holds())
@@ -358,13 +381,34 @@ Task<std::expected<std::shared_ptr<http::UpstreamLink>, Refusal>> Relay::link_to
       co_return std::unexpected(cut_short("upstream_failed", "the host no longer speaks HTTP/2"));
     transport = std::move(made->transport);
   }
+  auto link = link_over_http2(upstream.origin, std::move(transport));
+  if (link) upstream.link = *link;
+  co_return link;
+}
+
+// What the host may send before the client takes it counts as a body under way, for as long as the
+// connection stands: a client that shuts its windows on many connections holds no more than others.
+std::expected<std::shared_ptr<http::UpstreamLink>, Refusal> Relay::link_over_http2(
+    const Origin& origin, std::unique_ptr<http::Transport> transport) {
+  struct Held {
+    BodyMemory memory;
+    std::unique_ptr<http::UpstreamLink> link;
+  };
+  constexpr std::size_t kStreamWindowMax = 1024 * 1024;
+  const std::uint64_t window = answer_window(boundary_, *sandbox_);
+  auto memory = take_body_memory(boundary_, *sandbox_, window);
+  if (!memory) return std::unexpected(memory.error());
   http::Http2Limits limits = http::Http2Limits::for_client();
   limits.first_byte_time = kUpstreamLimits.first_byte_time;
   limits.body_idle_time = kUpstreamLimits.idle_time;
-  upstream.link =
-      http::link_over_http2(boundary_.loop, std::move(transport), host_field(upstream.origin),
-                            upstream.origin.tls ? "https" : "http", limits);
-  co_return upstream.link;
+  limits.connection_window = window;
+  limits.stream_window = std::min(limits.connection_window, kStreamWindowMax);
+  limits.queue_bytes = kStreamQueueBytes;
+  auto held = std::make_shared<Held>(
+      Held{.memory = std::move(*memory),
+           .link = http::link_over_http2(boundary_.loop, std::move(transport), host_field(origin),
+                                         origin.tls ? "https" : "http", limits)});
+  return std::shared_ptr<http::UpstreamLink>(held, held->link.get());
 }
 
 audit::Decision Relay::describe(const Case& request) const {

@@ -50,6 +50,7 @@ class Relay {
   class UnfinishedRecord;
 
   std::expected<Origin, Refusal> origin_of(const http::RequestHead& head) const;
+  std::optional<Refusal> take_stream_memory(Case& request);
   std::optional<Refusal> introduce(Case& request);
   Upstream& upstream_for(const Origin& origin);
   Task<std::optional<Refusal>> carry(Case& request);
@@ -60,6 +61,8 @@ class Relay {
   Task<std::optional<Refusal>> answer_tool(Case& request);
   Task<std::optional<Refusal>> carry_websocket(Case& request, Upstream& upstream);
   Task<std::expected<std::shared_ptr<http::UpstreamLink>, Refusal>> link_to(Upstream& upstream);
+  std::expected<std::shared_ptr<http::UpstreamLink>, Refusal> link_over_http2(
+      const Origin& origin, std::unique_ptr<http::Transport> transport);
   http::Connector connector_to(Upstream& upstream);
   Task<Result<std::unique_ptr<http::Transport>>> connect_to(Upstream& upstream);
   static std::string host_field(const Origin& origin);

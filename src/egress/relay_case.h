@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "body_memory.h"
 #include "relay.h"
 
 namespace pons::egress {
@@ -18,10 +19,12 @@ struct Relay::Case {
   std::string sent_body;  // the same, on its way
   http::OwnedFields trailers;
   std::optional<Refusal> trailers_refusal;
+  bool has_left = false;  // some of it may have
   bool answer_begun = false;
   bool scrubbed = false;
   bool over_budget = false;  // its body, on the way
   std::uint64_t bytes_back = 0;
+  BodyMemory memory;                   // for its stream
   audit::AuditLog::Underway underway;  // once something may have left
 
   // Whether what it sends is why it ends.

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "pons/http/http2.h"
 #include "relay_fixture.h"
 
 namespace pons::egress {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -126,6 +129,33 @@ TEST_F(RelayTest, AnAnswerIsNotDeliveredAfterItsCredentialIsGone) {
   EXPECT_THAT(answer, Not(HasSubstr(std::string(kSecret))));
 }
 
+TEST_F(RelayTest, WhatIsRevokedBetweenVerdictAndSendingDoesNotLeave) {
+  bool host_saw_it = false;
+  std::string answer;
+  run(
+      [&](http::Exchange& exchange) {
+        host_saw_it = true;
+        return echo(exchange);
+      },
+      [&](http::Http2Client& client) -> Task<> {
+        int given = 0;
+        http::ClientRequest request = get("/");
+        request.method = "POST";
+        request.body_bytes = 2;
+        request.body_source = [&]() -> Task<Result<std::string_view>> {
+          if (given++ > 0) co_return std::string_view();
+          while (sandbox_->traffic.requests == 0)
+            co_await loop_->sleep_for(std::chrono::milliseconds(1));  // then its head is judged
+          EXPECT_TRUE(vault_->remove("TOKEN"));
+          co_return std::string_view("ok");
+        };
+        co_await fetch(client, std::move(request), answer);
+      });
+  EXPECT_THAT(answer, HasSubstr("rules_changed"));
+  EXPECT_FALSE(host_saw_it);
+  EXPECT_THAT(logged(), HasSubstr(R"("verdict":"block")"));
+}
+
 TEST_F(RelayTest, AStubInTheBodyStopsTheRequestHoweverLongItIs) {
   std::string answer;
   std::string host_got;
@@ -186,6 +216,125 @@ TEST_F(RelayTest, TrailersPassWhenTheyAreCleanAndStopTheRequestWhenNot) {
       });
   EXPECT_EQ(host_got, "x-sum=clean x-sum=clean ");
   EXPECT_THAT(logged(), Not(HasSubstr(stub())));
+}
+
+// A call in both directions: its client says something, and waits for what the host says to it.
+TEST_F(RelayTest, AnAnswerIsHeardBeforeTheBodyEnds) {
+  std::vector<std::string> host_heard;
+  std::string client_heard;
+  run(
+      [&](http::Exchange& exchange) -> Task<> {
+        EXPECT_TRUE(co_await exchange.start({}));
+        for (;;) {
+          const auto piece = co_await exchange.read_body();
+          if (!piece || piece->empty()) break;
+          host_heard.emplace_back(*piece);
+          EXPECT_TRUE(co_await exchange.write(fmt::format("{}!", *piece)));
+        }
+        EXPECT_TRUE(co_await exchange.finish(""));
+      },
+      [&](http::Http2Client& client) -> Task<> {
+        linux::Event answered(*loop_);
+        int said = 0;
+        http::ClientRequest request = get("/");
+        request.method = "POST";
+        request.body_source = [&]() -> Task<Result<std::string_view>> {
+          static constexpr std::array<std::string_view, 3> kWords = {"one", "two", ""};
+          if (said > 0) co_await answered.wait(kNever);
+          answered.reset();
+          co_return kWords.at(static_cast<std::size_t>(said++));
+        };
+        auto response = co_await client.send(std::move(request));
+        EXPECT_TRUE(response);
+        while (response) {
+          const auto piece = co_await response->read_body();
+          if (!piece || piece->empty()) break;
+          client_heard += *piece;
+          answered.set();
+        }
+      });
+  EXPECT_EQ(host_heard, (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(client_heard, "one!two!");
+}
+
+TEST_F(RelayTest, WhatIsStoppedAfterItsHeadHasLeftIsRecordedAsCut) {
+  std::string answer;
+  run(
+      [&](http::Exchange& exchange) -> Task<> {
+        while (true) {
+          const auto piece = co_await exchange.read_body();
+          if (!piece || piece->empty()) break;
+        }
+        co_await echo(exchange);
+      },
+      [&](http::Http2Client& client) -> Task<> {
+        for (const std::size_t size : {10UZ, 500'000UZ}) {
+          http::ClientRequest request = get("/");
+          request.method = "POST";
+          request.body = std::string(size, 'x') + stub();
+          co_await fetch(client, std::move(request), answer);
+        }
+      });
+  const std::string log = logged();
+  EXPECT_THAT(log, ContainsRegex(R"("verdict":"block"[^\n]*"code":"undeclared_position")"));
+  EXPECT_THAT(log, ContainsRegex(R"("verdict":"cut"[^\n]*"code":"undeclared_position")"));
+}
+
+// A client that takes nothing, on many connections with many streams each.
+TEST_F(RelayTest, WhatHostsSendToShutWindowsIsBounded) {
+  constexpr int kConnections = 40;
+  constexpr int kStreams = 12;
+  std::uint64_t sent = 0;
+  http::Http2Limits shut = http::Http2Limits::for_client();
+  struct Line {
+    std::unique_ptr<Relay> relay;
+    std::unique_ptr<http::Http2Client> client;
+    std::vector<http::Http2Response> answers;
+  };
+  std::vector<Line> lines(kConnections);
+  linux::TaskGroup tasks(*loop_);
+  const auto pour = [&sent](http::Exchange& exchange) -> Task<> {
+    const std::string piece(64 * 1024, 'x');
+    if (!co_await exchange.start({})) co_return;
+    while (co_await exchange.write(piece)) sent += piece.size();
+  };
+  for (Line& line : lines) {
+    auto [to_host, host_end] = make_line();
+    auto [to_relay, relay_end] = make_line();
+    line.relay = std::make_unique<Relay>(*boundary_, sandbox_, origin(), std::move(to_host),
+                                         Relay::Version::kHttp2);
+    tasks.spawn(http::serve_http2(*loop_, std::move(host_end), {.role = "host"}, {}, pour));
+    tasks.spawn(http::serve_http2(
+        *loop_, std::move(relay_end), {.role = "sandbox"}, {},
+        [&relay = *line.relay](http::Exchange& exchange) { return relay.handle(exchange); }));
+    shut.stream_window = 64 * 1024;
+    shut.connection_window = 64 * 1024;
+    line.client = std::make_unique<http::Http2Client>(*loop_, std::move(to_relay),
+                                                      std::string(kHost), "https", shut);
+  }
+  tasks.spawn(to_the_end([](std::vector<Line>& all, linux::Loop& loop, std::uint64_t& sent_bytes,
+                            std::string authorization) -> Task<> {
+    for (Line& line : all)
+      for (int i = 0; i < kStreams; ++i) {
+        auto answer = co_await line.client->send({.fields = {{"authorization", authorization}}});
+        EXPECT_TRUE(answer);
+        if (answer) line.answers.push_back(std::move(*answer));
+      }
+    for (std::uint64_t before = UINT64_MAX; before != sent_bytes;) {
+      before = sent_bytes;
+      co_await loop.sleep_for(std::chrono::milliseconds(200));
+    }
+  }(lines, *loop_, sent, "Bearer " + stub())));
+  loop_->run();
+  // Beside what egress holds there are the client's windows, and what sockets and hosts hold.
+  constexpr std::uint64_t kElsewhere = kConnections * (64 * 1024 + 512 * 1024);
+  EXPECT_LT(sent, kBodyMemoryOfSandbox + kElsewhere + kConnections * kStreams * 64 * 1024);
+  EXPECT_LE(sandbox_->body_memory, kBodyMemoryOfSandbox);
+  for (Line& line : lines) line.answers.clear();
+  for (Line& line : lines) line.client.reset();
+  tasks.cancel_all();
+  for (Line& line : lines) line.relay.reset();
+  EXPECT_EQ(sandbox_->body_memory, 0U) << "given back";
 }
 
 }  // namespace

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "body_memory.h"
 #include "body_swap.h"
+#include "foreign_fields.h"
 #include "grpc_messages.h"
 #include "judge.h"
+#include "pons/linux/loop.h"
 #include "pons/scan/content_decoder.h"
 #include "pons/scan/scanner.h"
 
@@ -29,7 +32,8 @@ class RequestBody {
   // As http::BodySource. An error with is_stopped() means that the request must end here.
   Task<Result<std::string_view>> next();
   // Takes the whole body if it is a small one: then a refusal comes before the first byte leaves.
-  // Nothing when there is more. A stub where a binding declares it has become the secret.
+  // Nothing when there is more, or when one whose end nobody has announced pauses: its client may
+  // be waiting for an answer. A stub where a binding declares it has become the secret.
   Task<Result<std::optional<std::string>>> take_small();
 
   const std::optional<scan::Finding>& finding() const { return forbidden_.found; }
@@ -54,8 +58,20 @@ class RequestBody {
     std::optional<scan::Finding> found;
   };
 
+  // A piece that is waited for, by whoever waits for it.
+  struct Awaited {
+    explicit Awaited(linux::Loop& loop) : came(loop), reader(loop) {}
+    linux::Event came;
+    std::optional<Result<std::string_view>> piece;
+    linux::TaskGroup reader;  // last: it uses the above
+  };
+
   RequestBody(http::Exchange& exchange, const Judged& judged);
+  Task<bool> comes_soon();
+  Task<> await_piece();
+  Task<Result<std::string_view>> read_piece();
   Result<void> look_at(std::string_view piece);
+  Result<void> look_at_fields(std::string_view clear);
   Result<void> look_inside(std::string_view clear);
   Result<void> look_at_decoded(std::string_view clear);
   Result<void> look_at_end();
@@ -70,12 +86,15 @@ class RequestBody {
   bool undecodable_ = false;
   std::vector<BodyBinding> bindings_;
   BodyForm form_ = BodyForm::kOther;
+  std::optional<ForeignFields> fields_;  // toward hosts that take no credentials but ours
   bool foreign_ = false;
   std::vector<std::shared_ptr<const vault::Credential>> swapped_;
   std::uint64_t bytes_ = 0;
   std::string taken_;           // by take_small(), to be handed out first
   std::string exchange_piece_;  // what was handed out of it
   bool ended_ = false;
+  Duration pause_{};  // after which it is no small one
+  std::unique_ptr<Awaited> awaited_;
 };
 
 }  // namespace pons::egress

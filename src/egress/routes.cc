@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "access_news.h"
 #include "access_requests.h"
 #include "carrier.h"
 #include "explain.h"
@@ -13,7 +14,6 @@
 #include "pons/base/text.h"
 #include "pons/http/error_status.h"
 #include "pons/http/query.h"
-#include "pons/scan/scanner.h"
 #include "pons/supervisor/role_runtime.h"
 #include "redaction.h"
 
@@ -22,6 +22,7 @@ namespace pons::egress {
 namespace {
 
 constexpr std::size_t kBodyBytesMax = 8 << 20;
+constexpr std::size_t kSessionBytesMax = 256;
 
 struct Context {
   Boundary& boundary;
@@ -143,38 +144,76 @@ Task<Result<Json>> list_access_requests(Context context, http::Exchange&, std::s
   co_return Json{{"requests", std::move(all)}};
 }
 
+Result<Json> close_request(Boundary& boundary, const std::string& id, AccessStatus as,
+                           std::string message) {
+  const AccessRequest* before = boundary.access.find(id);
+  const bool was_pending = before != nullptr && before->is_pending();
+  const AccessRequest request = TRY(boundary.access.close(id, as, std::move(message)));
+  if (was_pending) put_on_record(boundary.audit, request);
+  return to_json(request);
+}
+
+// Nobody's word opens it, or nobody is there any more: it is over all the same.
+Result<Json> fail_request(Boundary& boundary, const std::string& id, const Error& error) {
+  const bool is_gone = error.code == ErrorCode::kNotFound;
+  Json json = TRY(close_request(
+      boundary, id, is_gone ? AccessStatus::kWithdrawn : AccessStatus::kClosed, error.message));
+  if (!is_gone) json["status"] = "failed";
+  return json;
+}
+
 Task<Result<Json>> close_access_request(Context context, http::Exchange&, std::string word) {
-  AccessRequests& access = context.boundary.access;
-  const std::size_t before = access.pending();
-  CO_TRY(const AccessRequest request, access.close(word));
-  if (access.pending() == before) co_return to_json(request);
-  if (const auto recorded =
-          context.boundary.audit.append(audit::AccessEvent{.status = "closed",
-                                                           .request_id = request.id,
-                                                           .sandbox = request.sandbox,
-                                                           .host = to_text(request.wish.host),
-                                                           .port = request.wish.port});
-      !recorded)
-    LOG_ERROR("a closed access request is not in the audit log", {"error", recorded.error()});
-  co_return to_json(request);
+  co_return close_request(context.boundary, word, AccessStatus::kClosed, "");
+}
+
+// {"allow", "message"}. What was decided before stands, and is the answer.
+Task<Result<Json>> decide_access_request(Context context, http::Exchange& exchange,
+                                         std::string word) {
+  CO_TRY(const auto body, co_await read_json_body(exchange));
+  const bool allow = body.at("allow").get<bool>();
+  auto message = body.value("message", std::string());
+  const AccessRequest* request = context.boundary.access.find(word);
+  if (allow && request != nullptr && request->is_pending()) {
+    const auto granted = context.attachments.grant(request->sandbox_key,
+                                                   {.request = request->id, .wish = request->wish});
+    if (!granted) co_return fail_request(context.boundary, word, granted.error());
+  }
+  co_return close_request(context.boundary, word,
+                          allow ? AccessStatus::kAllowed : AccessStatus::kDenied,
+                          std::move(message));
+}
+
+// ---- the brain's: what the people of its sessions are to be asked
+
+// {"requests": […]}: those that it has not been told as they are; waits while there are none.
+Task<> answer_access_news(AccessNews& news, http::Exchange& exchange) {
+  co_await news.wait(exchange);
+  exchange.respond({.body = dump_json({{"requests", news.list()}}) + "\n"});
+}
+
+// {"status", "session"}: it has been told that. An empty session: nobody there is asked.
+Task<Result<Json>> note_told(Context context, http::Exchange& exchange, std::string word) {
+  CO_TRY(const auto body, co_await read_json_body(exchange));
+  const auto status = find_access_status(body.at("status").get<std::string>());
+  auto session = body.at("session").get<std::string>();
+  if (!status || session.size() > kSessionBytesMax)
+    co_return wrong_shape("a status and a session are told");
+  CO_TRY_VOID(context.boundary.access.tell(word, *status, std::move(session)));
+  co_return Json::object();
+}
+
+Task<Result<Json>> withdraw_access_request(Context context, http::Exchange& exchange,
+                                           std::string word) {
+  CO_TRY(const auto body, co_await read_json_body(exchange));
+  if (context.boundary.access.find(word) == nullptr) co_return Json::object();
+  co_return close_request(context.boundary, word, AccessStatus::kWithdrawn,
+                          body.value("message", std::string()));
 }
 
 // ---- everyone's
 
-// What a role is about to say to the outside, or to keep: does it hold a secret? Names only.
-Task<Result<Json>> scan_for_secrets(Context context, http::Exchange& exchange, std::string) {
-  CO_TRY(const auto text, co_await exchange.read_whole_body(kBodyBytesMax));
-  CO_TRY(const auto secrets, context.boundary.secrets.current());
-  Json found = Json::array();
-  if (secrets != nullptr)
-    if (const auto finding = scan::scan_text({secrets}, text))
-      found.push_back(
-          {{"credential", context.boundary.secrets.owners()->at(finding->id).credential->name},
-           {"how", scan::describe(*finding)}});
-  co_return Json{{"found", std::move(found)}};
-}
-
-// The same text without secrets and stubs: an empty answer when there are none in it.
+// What a role is about to say to the outside, or to keep, without secrets and stubs: an empty
+// answer when there are none in it.
 Task<> answer_redaction(Context context, http::Exchange& exchange) {
   const auto text = co_await exchange.read_whole_body(kRedactedBytesMax);
   if (!text) {
@@ -207,18 +246,20 @@ Task<> refuse_other(http::Exchange& exchange) {
   co_return;
 }
 
-enum class Who : std::uint8_t { kWarden, kOperator, kCallers, kRoles };
+enum class Who : std::uint8_t { kWarden, kBrain, kOperator, kDeciders, kCallers };
 
 bool may_ask(Who who, const std::string& role) {
   switch (who) {
     case Who::kWarden:
       return role == "warden";
+    case Who::kBrain:
+      return role == "brain";
     case Who::kOperator:
       return role == "operator";
+    case Who::kDeciders:  // for people: the brain's, or the one at the command line
+      return role == "operator" || role == "brain";
     case Who::kCallers:  // of the API, through the front, which knows whose the sandbox is
       return role == "operator" || role == "front";
-    case Who::kRoles:
-      return true;
   }
   return false;
 }
@@ -228,6 +269,7 @@ bool may_ask(Who who, const std::string& role) {
 std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachments) {
   const Context context{boundary, attachments};
   const auto carrier = std::make_shared<Carrier>(boundary, attachments);
+  const auto news = std::make_shared<AccessNews>(boundary, attachments);
   const auto handler = [context](Who who, Work work) -> http::RouteHandler {
     return
         [context, who, work](http::Exchange& exchange, const http::PathValues& values) -> Task<> {
@@ -235,25 +277,33 @@ std::vector<http::Route> egress_routes(Boundary& boundary, Attachments& attachme
           return answer(work, context, exchange, values.empty() ? "" : std::string(values.front()));
         };
   };
-  return {{"PUT", "/sandboxes/{key}", handler(Who::kWarden, attach)},
-          {"DELETE", "/sandboxes/{key}", handler(Who::kWarden, detach)},
-          {"PUT", "/sandboxes", handler(Who::kWarden, keep_only)},
-          {"GET", "/sandboxes", handler(Who::kOperator, list)},
-          {"PUT", "/sandboxes/{id}/policy", handler(Who::kCallers, set_policy)},
-          {"GET", "/sandboxes/{id}/policy", handler(Who::kCallers, show_policy)},
-          {"PUT", "/environments", handler(Who::kOperator, set_environments)},
-          {"POST", "/explain", handler(Who::kOperator, explain)},
-          {"GET", "/access-requests", handler(Who::kOperator, list_access_requests)},
-          {"POST", "/access-requests/{id}/close", handler(Who::kOperator, close_access_request)},
-          {"POST", "/carry",
-           [carrier](http::Exchange& exchange, const http::PathValues&) {
-             if (exchange.peer().role != "brain") return refuse_other(exchange);
-             return carrier->handle(exchange);
-           }},
-          {"POST", "/scan", handler(Who::kRoles, scan_for_secrets)},
-          {"POST", "/redact", [context](http::Exchange& exchange, const http::PathValues&) {
-             return answer_redaction(context, exchange);
-           }}};
+  return {
+      {"PUT", "/sandboxes/{key}", handler(Who::kWarden, attach)},
+      {"DELETE", "/sandboxes/{key}", handler(Who::kWarden, detach)},
+      {"PUT", "/sandboxes", handler(Who::kWarden, keep_only)},
+      {"GET", "/sandboxes", handler(Who::kOperator, list)},
+      {"PUT", "/sandboxes/{id}/policy", handler(Who::kCallers, set_policy)},
+      {"GET", "/sandboxes/{id}/policy", handler(Who::kCallers, show_policy)},
+      {"PUT", "/environments", handler(Who::kOperator, set_environments)},
+      {"POST", "/explain", handler(Who::kOperator, explain)},
+      {"GET", "/access-requests", handler(Who::kOperator, list_access_requests)},
+      {"POST", "/access-requests/{id}/close", handler(Who::kOperator, close_access_request)},
+      {"POST", "/access-requests/{id}/decision", handler(Who::kDeciders, decide_access_request)},
+      {"POST", "/access-requests/{id}/told", handler(Who::kBrain, note_told)},
+      {"POST", "/access-requests/{id}/withdraw", handler(Who::kBrain, withdraw_access_request)},
+      {"GET", "/access-news",
+       [news](http::Exchange& exchange, const http::PathValues&) {
+         if (exchange.peer().role != "brain") return refuse_other(exchange);
+         return answer_access_news(*news, exchange);
+       }},
+      {"POST", "/carry",
+       [carrier](http::Exchange& exchange, const http::PathValues&) {
+         if (exchange.peer().role != "brain") return refuse_other(exchange);
+         return carrier->handle(exchange);
+       }},
+      {"POST", "/redact", [context](http::Exchange& exchange, const http::PathValues&) {
+         return answer_redaction(context, exchange);
+       }}};
 }
 
 }  // namespace pons::egress

@@ -35,11 +35,26 @@ std::vector<SentSecrets::JsonPlace> SentSecrets::places_of(const std::string& pr
                                                            const Destination& host) {
   const auto* name = std::get_if<names::HostName>(&host);
   if (name == nullptr) return {};
-  return {{project, name->text()}, {project, "*." + std::string(name->parent())}};
+  std::vector<JsonPlace> places{{project, name->text()},
+                                {project, "*." + std::string(name->parent())}};
+  std::string_view above = name->parent();
+  while (!above.empty()) {
+    places.emplace_back(project, "**." + std::string(above));
+    const std::size_t dot = above.find('.');
+    above = dot == std::string_view::npos ? std::string_view() : above.substr(dot + 1);
+  }
+  return places;
 }
 
 std::string text_of(const HostPattern& host) {
-  return host.kind == HostPattern::Kind::kName ? host.name : "*." + host.name;
+  if (host.kind == HostPattern::Kind::kName) return host.name;
+  return (host.kind == HostPattern::Kind::kAllBelow ? "**." : "*.") + host.name;
+}
+
+HostPattern pattern_of(const vault::Binding& binding) {
+  constexpr std::string_view kOneBelow = "*.";
+  if (!binding.host.starts_with(kOneBelow)) return {.name = binding.host};
+  return {.kind = HostPattern::Kind::kOneBelow, .name = binding.host.substr(kOneBelow.size())};
 }
 
 Result<void> SentSecrets::note(const Sending& sending) {

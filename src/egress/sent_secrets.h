@@ -14,6 +14,7 @@
 #include "pons/base/clock.h"
 #include "pons/base/secret.h"
 #include "pons/scan/needle_set.h"
+#include "pons/vault/binding.h"
 
 namespace pons::egress {
 
@@ -43,7 +44,7 @@ class SentSecrets {
     const HostPattern& host;
     std::uint16_t port = 0;
     const std::string& project;
-    const std::string& name;              // empty: written in the rule itself
+    const std::string& name;              // empty: written in the rule itself, or of a vault
     std::shared_ptr<const Secret> value;  // at least scan::kNeedleBytesMin
   };
   // Call it before the value leaves. One without a name is looked for until it was not sent during
@@ -93,7 +94,8 @@ class SentSecrets {
   Listener listener_;
 };
 
-// "api.example.com" or "*.example.com".
+// "api.example.com", "*.example.com" for one label, "**.example.com" for any number.
 std::string text_of(const HostPattern& host);
+HostPattern pattern_of(const vault::Binding& binding);
 
 }  // namespace pons::egress

@@ -55,6 +55,17 @@ TEST_F(SentSecretsTest, AWildcardMeansAllNamesDirectlyBelow) {
   EXPECT_FALSE(finds(kOne, "x.y.example.com"));
 }
 
+TEST_F(SentSecretsTest, AWildcardOfARuleMeansAllNamesBelow) {
+  ASSERT_TRUE(note(kOne, "mine", "key", {HostPattern::Kind::kAllBelow, "example.com"}));
+  EXPECT_TRUE(finds(kOne, "x.example.com"));
+  EXPECT_TRUE(finds(kOne, "x.y.z.example.com"));
+  EXPECT_FALSE(finds(kOne, "example.com"));
+  EXPECT_FALSE(finds(kOne, "x.another-example.com"));
+  ASSERT_TRUE(note(kTwo, "mine", "other", {HostPattern::Kind::kAllBelow, "com"}));
+  EXPECT_TRUE(finds(kTwo, "x.y.example.com"));
+  EXPECT_FALSE(finds(kTwo, "com"));
+}
+
 TEST_F(SentSecretsTest, AllShareOneSetUntilSomethingIsAdded) {
   ASSERT_TRUE(note(kOne));
   const auto before = (*sent_.needles_for("mine", host("a.example"))).front().set;

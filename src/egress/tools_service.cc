@@ -1,4 +1,4 @@
-// What egress itself answers at tools.pons.internal: POST /access-requests, and MCP at /mcp.
+// tools.pons.internal: egress itself answers POST /access-requests, and the brain MCP at /mcp.
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 #include "discretion.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
-#include "pons/mcp/server.h"
 #include "relay_case.h"
 
 namespace pons::egress {
@@ -31,8 +30,11 @@ Refusal too_many(std::string reason) {
 }
 
 http::Response accepted(const AccessRequest& request) {
-  return {.status = 202,
-          .body = dump_json({{"id", request.id}, {"status", "pending"}}) + "\n",
+  Json body = {{"id", request.id}, {"status", to_string(request.status)}};
+  // The people of its session have it before them.
+  if (request.told && !request.session.empty()) body["asked"] = "session";
+  return {.status = request.is_pending() ? 202 : 200,
+          .body = dump_json(body) + "\n",
           .fields = {{"Cache-Control", "no-store"}}};
 }
 
@@ -44,6 +46,16 @@ std::expected<AccessRequest, Refusal> ask_for_access(Boundary& boundary, Attache
     return std::unexpected(refuse(403, "secret_in_request", "the host's name holds a credential",
                                   "ask for a host by its own name"));
   if (const AccessRequest* known = boundary.access.find_pending(sandbox.key, wish)) return *known;
+  // What a person has said stands for as long as the sandbox does.
+  if (const AccessRequest* known = boundary.access.find_decided(sandbox.key, wish)) {
+    const bool is_in_force =
+        sandbox.policy->judge_connect(known->wish.host, known->wish.port).allowed();
+    if (known->status == AccessStatus::kAllowed && is_in_force) return *known;
+    if (known->status == AccessStatus::kDenied)
+      return std::unexpected(refuse(
+          403, "access_denied", "a person was asked for this, and did not allow it",
+          known->message.empty() ? "do without it" : fmt::format("they said: {}", known->message)));
+  }
   if (!sandbox.asks.take(kAsksPerMinute, boundary.loop.now()))
     return std::unexpected(too_many("this sandbox asks too often"));
   auto request = boundary.access.add(sandbox.id, sandbox.key, std::move(wish));
@@ -54,13 +66,7 @@ std::expected<AccessRequest, Refusal> ask_for_access(Boundary& boundary, Attache
     return std::unexpected(
         refuse(503, "access_requests_unavailable", "the request cannot be kept", "try later"));
   }
-  if (const auto recorded = boundary.audit.append(audit::AccessEvent{.status = "pending",
-                                                                     .request_id = request->id,
-                                                                     .sandbox = request->sandbox,
-                                                                     .host = host,
-                                                                     .port = request->wish.port});
-      !recorded)
-    LOG_ERROR("an access request is not in the audit log", {"error", recorded.error()});
+  put_on_record(boundary.audit, *request);
   return *request;
 }
 
@@ -68,9 +74,11 @@ std::expected<AccessRequest, Refusal> ask_for_access(Boundary& boundary, Attache
 
 Task<std::optional<Refusal>> Relay::answer_tool(Case& request) {
   const http::RequestHead& head = request.exchange.request();
-  if (head.path() == "/mcp" && boundary_.tools != nullptr && !head.upgrade) {
-    co_await boundary_.tools->handle(request.exchange, fmt::format("{:016x}", sandbox_->key));
-    co_return std::nullopt;
+  if (head.path() == "/mcp" && boundary_.brain_channel >= 0 && !head.upgrade) {
+    if (version_ == Version::kHttp2)
+      co_return refuse(505, "http_version", "MCP is spoken over HTTP/1.1 here", "use HTTP/1.1");
+    if (auto refusal = co_await prepare_body(request)) co_return refusal;
+    co_return co_await send(request, upstream_for(request.origin));
   }
   if (head.path() != "/access-requests" || head.upgrade)
     co_return refuse(404, "not_found", "there is nothing at this path",

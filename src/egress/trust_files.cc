@@ -104,6 +104,8 @@ std::map<std::string, std::string> trust_environment(const std::string& bundle_p
       {"NIX_SSL_CERT_FILE", bundle_path},                   // Nix and what it builds
       {"HEX_CACERTS_PATH", bundle_path},                    // Elixir's hex
       {"PERL_LWP_SSL_CA_FILE", bundle_path},                // Perl's LWP
+      // Java that was unpacked from an archive brings its own store, and looks at no usual place.
+      {"JAVA_TOOL_OPTIONS", fmt::format("-Djavax.net.ssl.trustStore={}", kTrustJavaPath)},
   };
 }
 

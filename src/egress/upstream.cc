@@ -58,11 +58,12 @@ bool is_named_by_rule(const Policy& policy, const Origin& origin, const names::I
          policy.judge_address(origin.host, origin.port, address).allowed();
 }
 
-Task<Result<linux::UniqueFd>> dial_any(Boundary& boundary, const Policy& policy, Origin origin,
-                                       TimePoint deadline) {
+Task<Result<linux::UniqueFd>> dial_any(Boundary& boundary, AttachedSandbox& sandbox,
+                                       const Policy& policy, Origin origin, TimePoint deadline) {
   names::ResolvedHost host;
   if (const auto* name = std::get_if<names::HostName>(&origin.host)) {
-    CO_TRY(host, co_await boundary.resolver.resolve(*name, deadline));
+    CO_TRY(host, co_await boundary.resolver.resolve(*name, deadline, sandbox.key));
+    sandbox.note_aliases(*name, host.aliases);
   } else {
     host.addresses = {std::get<names::IpAddress>(origin.host)};
   }
@@ -96,7 +97,8 @@ Task<std::expected<linux::UniqueFd, Refusal>> dial_upstream(
   if (name != nullptr && tells_secret(boundary, *sandbox, *name))
     co_return std::unexpected(
         refusal_of_error(make_error(ErrorCode::kDenied, "dial", "the name holds a secret")));
-  auto socket = co_await dial_any(boundary, *policy, origin, boundary.loop.now() + kConnectTime);
+  auto socket =
+      co_await dial_any(boundary, *sandbox, *policy, origin, boundary.loop.now() + kConnectTime);
   if (!socket) co_return std::unexpected(refusal_of_error(socket.error()));
   co_return std::move(*socket);
 }

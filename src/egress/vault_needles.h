@@ -4,12 +4,14 @@
 #include <memory>
 #include <vector>
 
+#include "pons/base/secret.h"
 #include "pons/scan/needle_set.h"
 #include "pons/vault/vault.h"
 
 namespace pons::egress {
 
-// Every secret of the vault, ready to be looked for; made again when the vault changes.
+// Every secret of the vault, and those it had a while ago, ready to be looked for; made again when
+// the vault changes.
 class VaultNeedles {
  public:
   explicit VaultNeedles(const vault::Vault& vault) : vault_(vault) {}
@@ -18,7 +20,7 @@ class VaultNeedles {
   // Whose secret it is, by the id of a Finding.
   struct Owner {
     std::shared_ptr<const vault::Credential> credential;
-    std::size_t value_bytes = 0;
+    const Secret* value = nullptr;  // one of the credential's
   };
   using Owners = std::shared_ptr<const std::vector<Owner>>;
   // For the set that current() returned last. Whoever keeps the set keeps these with it: the next

@@ -48,6 +48,10 @@ BoundHosts::Credentials credentials_for(const Boundary& boundary, const Attached
 std::shared_ptr<const vault::Credential> find_credential(const Boundary& boundary,
                                                          const AttachedSandbox& sandbox,
                                                          std::string_view name) {
+  const auto& named = sandbox.policy->credentials();
+  if (std::ranges::find(named, name) == named.end())
+    for (const auto& own : sandbox.own_vaults)
+      if (auto known = own->vault->load(name)) return *known;
   for (const VaultView& view : vaults_of(boundary, sandbox))
     if (auto known = view.vault.load(name)) return *known;
   return nullptr;

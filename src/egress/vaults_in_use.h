@@ -50,7 +50,8 @@ bool is_bound(const Boundary& boundary, const AttachedSandbox& sandbox, const De
               std::uint16_t port);
 BoundHosts::Credentials credentials_for(const Boundary& boundary, const AttachedSandbox& sandbox,
                                         const Destination& host);
-// Null: it is in none of them.
+// The one that it was given by that name: the operator's only where its policy grants it. Null: it
+// is in none of them.
 std::shared_ptr<const vault::Credential> find_credential(const Boundary& boundary,
                                                          const AttachedSandbox& sandbox,
                                                          std::string_view name);

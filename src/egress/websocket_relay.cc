@@ -112,9 +112,13 @@ Task<std::optional<Refusal>> Relay::carry_websocket(Case& request, Upstream& ups
   const http::WebSocketLimits limits{.message_bytes = limits_.message_bytes};
   http::Client client(boundary_.loop, connector_to(upstream), host_field(request.origin));
   request.underway = record_beginning(boundary_, *sandbox_, describe(request));
+  request.has_left = true;
   auto outside =
       co_await client.open_websocket(request.judged.request.target, std::move(fields), limits);
-  if (!outside && upstream.refusal) co_return *upstream.refusal;
+  if (!outside && upstream.refusal) {
+    request.has_left = false;  // nobody was reached
+    co_return *upstream.refusal;
+  }
   if (!outside) co_return cut_short("upstream_failed", "the host did not open a WebSocket");
   if (!holds()) co_return rules_changed();
   // What the host chose is its own words, unless it is among what was offered.

@@ -46,6 +46,11 @@ http::ServerLimits public_limits(const roles::RoleStart& start) {
   return limits;
 }
 
+constexpr Duration kSandboxBodyIdleTime = std::chrono::hours(1);
+
+constexpr int kTooLarge = 413;
+constexpr const char* kTooLargeText = "the body is larger than this server takes";
+
 // Of those that the warden serves to one role, streams get all but some.
 constexpr std::size_t kStreamsMax = supervisor::kConnectionsPerRole - 512;
 constexpr std::size_t kQuestionsMax = supervisor::kConnectionsPerRole - 64;
@@ -53,10 +58,6 @@ constexpr std::size_t kQuestionsMax = supervisor::kConnectionsPerRole - 64;
 // Requests that may last long leave an eighth of the connections to others.
 std::size_t share_for_long_ones(std::size_t connections) {
   return std::max<std::size_t>(1, connections - (connections + 7) / 8);
-}
-
-http::Response refuse_for_now(std::string_view message) {
-  return http::error_response(429, "limit", message);
 }
 
 Task<> answer_health(http::Exchange& exchange) {
@@ -73,6 +74,7 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
       admission_(runtime.loop(), keys_),
       behind_(admission_, runtime.client_to(Role::kBrain), runtime.client_to(Role::kEgress)),
       log_(runtime.start().values.at("log_requests")),
+      origins_(runtime.start().values.at("allowed_origins")),
       warden_(runtime.loop(), "warden", runtime.channel_to(Role::kWarden),
               runtime.client_to(Role::kWarden)),
       gateway_(runtime.loop(), "gateway", runtime.channel_to(Role::kGateway),
@@ -91,7 +93,7 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
                {.domain = runtime.start().values.at("domain")}),
       data_(runtime.loop(), streams_, directory_, {.domain = runtime.start().values.at("domain")}),
       own_(make_own_routes()),
-      server_(runtime.loop(), public_limits(runtime.start()),
+      server_(runtime.loop(), limits(),
               [this](http::Exchange& exchange) { return handle(exchange); }),
       tasks_(runtime.loop()) {
   server_.set_refuser([this](int status, std::string_view reason) {
@@ -107,6 +109,16 @@ PublicDoor::PublicDoor(supervisor::RoleRuntime& runtime)
   tasks_.spawn(gateway_.watch());
   tasks_.spawn(brain_.watch());
   tasks_.spawn(keys_.follow(runtime.client_to(Role::kBrain)));
+}
+
+// Who writes to a sandbox says for himself when he has something to say.
+http::ServerLimits PublicDoor::limits() const {
+  http::ServerLimits limits = public_limits(runtime_.start());
+  const Duration usual = limits.body_idle_time;
+  limits.body_idle_time_of = [this, usual](const http::RequestHead& head) {
+    return data_.is_for_sandbox(head) ? std::max(usual, kSandboxBodyIdleTime) : usual;
+  };
+  return limits;
 }
 
 Result<void> PublicDoor::open() {
@@ -149,6 +161,16 @@ Task<> PublicDoor::replace_certificate(http::Exchange& exchange) {
 Task<> PublicDoor::handle(http::Exchange& exchange) {
   RecordedExchange recorded(exchange, log_);
   const http::RequestHead& request = recorded.request();
+  // Programs in sandboxes say themselves who may use them.
+  if (data_.is_for_program(request)) {
+    recorded.set_for_program();
+  } else if (auto origin = origins_.find(request)) {
+    recorded.set_origin(*std::move(origin));
+    if (is_preflight(request)) {
+      recorded.respond(preflight_answer(request));
+      co_return;
+    }
+  }
   if (data_.is_for_sandbox(request)) {
     exchange.set_route("sandbox");
     co_await handle_for_sandbox(recorded);
@@ -161,12 +183,14 @@ Task<> PublicDoor::handle(http::Exchange& exchange) {
   } else if (McpDoor::is_for_mcp(request)) {
     exchange.set_route("mcp");
     co_await mcp_.handle(recorded);
-  } else if (request.content_length > body_bytes_max_) {
-    recorded.respond(
-        http::error_response(413, "limit", "the body is larger than this server takes"));
   } else if (request.path() == "/healthz" || request.path() == "/health" ||
              request.path().starts_with("/x/")) {
-    co_await own_(recorded);
+    if (request.content_length > body_bytes_max_)
+      recorded.respond(http::error_response(kTooLarge, "limit", kTooLargeText));
+    else
+      co_await own_(recorded);
+  } else if (request.content_length > body_bytes_max_) {
+    e2b::ControlPlane::refuse(recorded, kTooLarge, kTooLargeText);
   } else {
     exchange.set_route("e2b");
     if (const auto caller = keys_.identify(request)) recorded.set_key(caller->key);
@@ -176,7 +200,9 @@ Task<> PublicDoor::handle(http::Exchange& exchange) {
 
 Task<> PublicDoor::handle_for_sandbox(RecordedExchange& exchange) {
   if (for_sandboxes_ >= for_sandboxes_max_) {
-    exchange.respond(refuse_for_now("too many requests to sandboxes are open; try again"));
+    e2b::DataPlane::refuse(exchange,
+                           make_error(ErrorCode::kLimit, "admit",
+                                      "too many requests to sandboxes are open; try again"));
     co_return;
   }
   struct Counted {

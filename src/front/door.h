@@ -7,6 +7,7 @@
 #include "keys.h"
 #include "mcp_door.h"
 #include "model_door.h"
+#include "origins.h"
 #include "pons/e2b/control_plane.h"
 #include "pons/e2b/data_plane.h"
 #include "pons/http/server.h"
@@ -28,6 +29,7 @@ class PublicDoor {
   Result<void> open();
 
  private:
+  http::ServerLimits limits() const;
   Task<> handle(http::Exchange& exchange);
   http::Handler make_own_routes();
   Task<> answer_status(http::Exchange& exchange);
@@ -42,6 +44,7 @@ class PublicDoor {
   Admission admission_;
   RolesBehind behind_;
   AccessLog log_;
+  Origins origins_;
   RoleLine warden_;
   RoleLine gateway_;
   RoleLine brain_;

@@ -145,6 +145,29 @@ TEST_F(KeysTest, KeysOfOneProjectShareItsLimitAndOthersDoNotFeelIt) {
   EXPECT_FALSE(ask(other));
 }
 
+TEST_F(KeysTest, AKeyThatAsksWithoutEndIsToldToWaitAndOthersAreNot) {
+  const std::string other = "76543210fedcba9876543210fedcba9876543210";
+  ASSERT_TRUE(keys_.accept(
+      R"({"generation":"g","keys":[{"id":"key_1","project":"p","scopes":["read"],"hash":")" +
+      sha256_hex(kDigits) + R"("},{"id":"key_2","project":"p","scopes":["read"],"hash":")" +
+      sha256_hex(other) + R"("}]})"));
+  Admission admission(*loop_, keys_);
+  const auto ask = [&](const std::string& key) {
+    http::RequestHead head;
+    head.fields = {{"X-API-KEY", key}};
+    const auto admitted = admission.admit(head, "read");
+    return admitted ? std::optional<ErrorCode>() : admitted.error().code;
+  };
+  const std::string key(kDigits);
+  // The loop's clock stands still meanwhile.
+  std::optional<ErrorCode> refusal;
+  int admitted = 0;
+  while (!(refusal = ask(key)) && admitted < 100'000) ++admitted;
+  EXPECT_EQ(refusal, ErrorCode::kLimit);
+  EXPECT_GE(admitted, 100) << "what a burst of clients needs";
+  EXPECT_FALSE(ask(other));
+}
+
 TEST_F(KeysTest, AGoodKeyForSomethingElseIsToldWhatItLacks) {
   ASSERT_TRUE(keys_.accept(list(sha256_hex(kDigits), R"(["read"])")));
   Admission admission(*loop_, keys_);

@@ -9,10 +9,13 @@ namespace {
 
 using roles::Role;
 
-constexpr http::ServerLimits kLimits{.head = {.bytes = 8 * 1024, .fields = 50},
-                                     .body_bytes = 0,
-                                     .connections = 32,
-                                     .header_time = std::chrono::seconds(5)};
+http::ServerLimits limits() {
+  return {.head = {.bytes = 8 * 1024, .fields = 50},
+          .body_bytes = 0,
+          .connections = 32,
+          .header_time = std::chrono::seconds(5)};
+}
+
 // Whoever asks without a pause gets the same page, and costs the other roles nothing.
 constexpr Duration kPageTime = std::chrono::seconds(1);
 
@@ -28,7 +31,7 @@ bool is_local_name(std::string_view host) {
 }  // namespace
 
 MetricsDoor::MetricsDoor(supervisor::RoleRuntime& runtime)
-    : runtime_(runtime), server_(runtime.loop(), kLimits, [this](http::Exchange& exchange) {
+    : runtime_(runtime), server_(runtime.loop(), limits(), [this](http::Exchange& exchange) {
         return handle(exchange);
       }) {}
 

@@ -27,6 +27,8 @@ constexpr std::array<Endpoint, 6> kEndpoints = {{{"/v1/messages", Protocol::kMes
                                                  {"/x/usage", Protocol::kChat}}};
 
 const Endpoint* endpoint_of(std::string_view path) {
+  constexpr std::string_view kModels = "/v1/models";
+  if (path.starts_with(kModels) && path.substr(kModels.size()).starts_with('/')) path = kModels;
   const auto* const found = std::ranges::find(kEndpoints, path, &Endpoint::path);
   return found == kEndpoints.end() ? nullptr : found;
 }
@@ -54,8 +56,9 @@ http::Response refusal(Protocol protocol, models::Failure failure) {
 }
 
 bool is_for_gateway(std::string_view field) {
-  for (const std::string_view name : {"content-type", "accept", "anthropic-version",
-                                      "anthropic-beta", "openai-beta", "x-session-id"})
+  for (const std::string_view name :
+       {"content-type", "accept", "anthropic-version", "anthropic-beta", "openai-beta",
+        "x-session-id", "x-claude-code-session-id"})
     if (equal_ignoring_case(field, name)) return true;
   return false;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "origins.h"
 #include "pons/base/id.h"
 #include "pons/base/text.h"
 
@@ -119,6 +120,7 @@ http::Response RecordedExchange::named(http::Response response) {
   if ((response.status == kTooMany || response.status == kUnavailable) &&
       !has_field(response, "Retry-After"))
     response.fields.emplace_back("Retry-After", "1");
+  if (!origin_.empty()) allow_origin(origin_, response);
   return response;
 }
 
@@ -127,7 +129,9 @@ void RecordedExchange::respond(http::Response response) {
 }
 
 Task<Result<void>> RecordedExchange::start(http::Response head) {
-  return exchange_.start(named(std::move(head)));
+  if (!for_program_) return exchange_.start(named(std::move(head)));
+  line_.status = head.status;
+  return exchange_.start(std::move(head));
 }
 
 Task<Result<void>> RecordedExchange::write(std::string_view bytes) {

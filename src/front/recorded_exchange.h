@@ -11,6 +11,7 @@ namespace pons::front {
 // An exchange of the public door: its answer carries an id, and when it is over, one line of log
 // says who asked for what and how it ended. The line has no query, no header, and of the
 // path only its words: secrets stand there. Who is refused for a while is told when to come again.
+// What a program in a sandbox answers, which is passed on as it comes, stays as it is.
 class RecordedExchange final : public http::Exchange {
  public:
   RecordedExchange(http::Exchange& exchange, AccessLog& log);
@@ -20,6 +21,10 @@ class RecordedExchange final : public http::Exchange {
 
   const std::string& id() const { return line_.id; }
   void set_key(std::string key) { line_.key = std::move(key); }
+  // It is for a program in a sandbox: what is not said at once is that program's answer.
+  void set_for_program() { for_program_ = true; }
+  // Whose page may read the answer.
+  void set_origin(std::string origin) { origin_ = std::move(origin); }
 
   const http::RequestHead& request() const override { return exchange_.request(); }
   const http::Peer& peer() const override { return exchange_.peer(); }
@@ -46,6 +51,8 @@ class RecordedExchange final : public http::Exchange {
 
   http::Exchange& exchange_;
   AccessLog& log_;
+  std::string origin_;  // empty: nobody's
+  bool for_program_ = false;
   LoggedRequest line_;  // the request's own text may be gone at the end
   TimePoint begun_;
 };

@@ -13,12 +13,9 @@ namespace {
 
 constexpr std::string_view kOwn = "/x/";
 constexpr std::string_view kManaged = "/v1/";
-constexpr std::array<std::string_view, 6> kOwnCollections = {"sessions", "agents",      "api-keys",
-                                                             "project",  "mcp-servers", "memory"};
+constexpr auto kOwnCollections = std::to_array<std::string_view>(
+    {"sessions", "agents", "api-keys", "environments", "project", "mcp-servers", "memory"});
 constexpr std::string_view kVaults = "vaults";
-constexpr auto kManagedCollections =
-    std::to_array<std::string_view>({"agents", "deployment_runs", "deployments", "environments",
-                                     "files", "memory_stores", "sessions", kVaults});
 
 // Followers say nothing for as long as nothing happens, but for keep-alives.
 constexpr http::ClientLimits kBrainLimits{.first_byte_time = std::chrono::seconds(60),
@@ -57,8 +54,9 @@ std::string_view needed_scope(const http::RequestHead& request) {
   return own == "sessions" || word_behind(path, kManaged) == "sessions" ? "sessions" : "agents";
 }
 
+// All that is not a model's, also what is not there: its refusal has the shape of that API.
 bool is_managed(const http::RequestHead& request) {
-  return is_below(request.path(), kManaged, kManagedCollections);
+  return !word_behind(request.path(), kManaged).empty();
 }
 
 http::Response refusal(bool managed, const Error& error) {

@@ -1,5 +1,8 @@
 #include "callers.h"
 
+#include "pons/http/query.h"
+#include "sandbox_bound_key.h"
+
 namespace pons::gateway {
 
 namespace {
@@ -16,9 +19,12 @@ std::string_view shown_key(const http::RequestHead& head) {
   return field.starts_with(kScheme) ? field.substr(kScheme.size()) : std::string_view();
 }
 
-Result<Caller> caller_of(Result<const budget::Key*> key) {
-  if (!key) return make_error(ErrorCode::kDenied, "identify", "this key is not valid");
-  return Caller{.key = (*key)->id, .project = (*key)->project_id};
+// `sandbox`: the one that it comes from, as egress says.
+Result<Caller> caller_of(Result<const budget::Key*> key, std::string_view sandbox = {}) {
+  if (!key || !may_call_from(**key, sandbox))
+    return make_error(ErrorCode::kDenied, "identify", "this key is not valid");
+  return Caller{
+      .key = (*key)->id, .project = (*key)->project_id, .is_harness = is_bound_key(**key)};
 }
 
 }  // namespace
@@ -31,6 +37,12 @@ Task<Result<Caller>> identify_caller(Models& models, const http::Exchange& excha
     if (const auto hash = head.find("x-pons-key-hash"))
       co_return caller_of(keys.find_by_hash(*hash));
     const std::string project(head.find("x-pons-project").value_or("default"));
+    // Only the brain knows which of its agents it asks for.
+    const auto agent = exchange.peer().role == "brain" ? head.find("x-pons-agent") : std::nullopt;
+    if (auto name = agent ? http::percent_decode(*agent) : std::nullopt; name && !name->empty()) {
+      CO_TRY(const budget::Key key, co_await keys.ensure_agent(project, std::move(*name)));
+      co_return Caller{.key = key.id, .project = key.project_id};
+    }
     CO_TRY(const budget::Key root, co_await keys.ensure_root(project));
     co_return Caller{.key = root.id, .project = root.project_id};
   }
@@ -38,7 +50,9 @@ Task<Result<Caller>> identify_caller(Models& models, const http::Exchange& excha
   if (key.empty())
     co_return make_error(ErrorCode::kDenied, "identify",
                          "send a key: Authorization: Bearer KEY; `pons keys create` makes one");
-  co_return caller_of(keys.find_by_secret(key));
+  const auto sandbox =
+      exchange.peer().role == "egress" ? head.find("x-pons-sandbox") : std::nullopt;
+  co_return caller_of(keys.find_by_secret(key), sandbox.value_or(""));
 }
 
 }  // namespace pons::gateway

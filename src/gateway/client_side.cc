@@ -28,7 +28,7 @@ Task<> ClientSide::refuse(const models::Failure& failure) {
   if (begun_) {
     std::string out;
     text_.stream_writer({})->take(failure, out);
-    if (co_await send(out)) co_await finish();
+    co_await end_with(std::move(out));
     co_return;
   }
   models::ErrorBody error = text_.write_error(failure, request_id_);
@@ -60,7 +60,8 @@ Task<bool> ClientSide::send(std::string_view bytes) {
   co_return (co_await exchange_.write(bytes)).has_value();
 }
 
-Task<bool> ClientSide::keep_alive() {
+Task<bool> ClientSide::keep_alive(TimePoint now) {
+  hears(now);
   std::string out;
   text_.stream_writer({})->keep_alive(out);
   co_return co_await send(out);
@@ -71,6 +72,10 @@ Task<> ClientSide::finish() {
     ends_ = true;
   else
     (void)co_await exchange_.finish();
+}
+
+Task<> ClientSide::end_with(std::string events) {
+  if (co_await send(events)) co_await finish();
 }
 
 Task<> ClientSide::close() {

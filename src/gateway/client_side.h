@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "pons/base/clock.h"
 #include "pons/base/task.h"
 #include "pons/http/exchange.h"
 #include "pons/models/protocol.h"
@@ -24,7 +25,7 @@ class ClientSide {
   void set_fields(http::OwnedFields fields) { fields_ = std::move(fields); }
 
   void answer(std::string body);
-  // As an answer of its own, or within the stream that has begun.
+  // As an answer of its own, or within a stream that has only been kept alive.
   Task<> refuse(const models::Failure& failure);
 
   // From now on the end of the answer also says what it cost: a stream in an event of its own
@@ -34,13 +35,20 @@ class ClientSide {
 
   // Streams. False: the client is gone.
   Task<bool> send(std::string_view bytes);
-  Task<bool> keep_alive();
+  // A word for a client that waits; the next is due some seconds later.
+  Task<bool> keep_alive(TimePoint now);
+  TimePoint keep_alive_at() const { return keep_alive_at_; }
+  void hears(TimePoint now) { keep_alive_at_ = now + kKeepAlive; }  // of something else
   Task<> finish();
+  // With these as the last of the stream, as far as the client is there.
+  Task<> end_with(std::string events);
   // When all is settled: finishes a stream whose end waited for its cost.
   Task<> close();
   bool has_begun() const { return begun_; }
 
  private:
+  static constexpr Duration kKeepAlive = std::chrono::seconds(10);
+
   http::OwnedFields all_fields() const;
   Task<bool> begin(std::string_view first);
 
@@ -49,6 +57,7 @@ class ClientSide {
   const models::ProtocolText& text_;
   std::string request_id_;
   http::OwnedFields fields_;
+  TimePoint keep_alive_at_ = TimePoint::max();
   bool begun_ = false;
   bool tells_cost_ = false;
   bool ends_ = false;  // but for its cost

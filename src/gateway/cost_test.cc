@@ -55,6 +55,19 @@ TEST_F(CostTest, AStreamThatBreaksOffSaysItsCostBehindTheError) {
   EXPECT_TRUE(answer.text.ends_with(cost_event(spent()))) << answer.text;
 }
 
+TEST_F(CostTest, AFailureOfResponsesIsCountedOnFromWhatWasTold) {
+  ASSERT_NO_FATAL_FAILURE(open_script(kAnswers));
+  const Answer answer = ask("front", "POST", "/v1/responses", {},
+                            R"({"model":"test","stream":true,"input":"break"})");
+  EXPECT_NE(answer.text.find("response.output_text.delta"), std::string::npos) << answer.text;
+  EXPECT_NE(answer.text.find("event: response.failed"), std::string::npos) << answer.text;
+  std::int64_t next = 0;
+  constexpr std::string_view kNumber = "\"sequence_number\":";
+  for (std::size_t at = answer.text.find(kNumber); at != std::string::npos;
+       at = answer.text.find(kNumber, at + 1))
+    EXPECT_EQ(std::stoll(answer.text.substr(at + kNumber.size())), next++) << answer.text;
+}
+
 TEST_F(CostTest, ARefusalSaysWhatItCostInAField) {
   ASSERT_NO_FATAL_FAILURE(open_script(kAnswers));
   const Answer answer = call("brain", true, "refuse");

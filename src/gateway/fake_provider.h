@@ -34,6 +34,7 @@ class FakeProvider {
   explicit FakeProvider(linux::Loop& loop)
       : server_(loop, {.body_bytes = 1 << 20},
                 http::route({route("/v1/messages", kMessages), route("/v1/responses", kResponses),
+                             route("/v1/messages/count_tokens", kCount),
                              route("/v1/chat/completions", kChat)})) {
     auto listener = linux::listen_tcp("127.0.0.1", 0);
     sockaddr_in address{};
@@ -75,6 +76,7 @@ class FakeProvider {
     exchange.respond(std::move(response));
   }
 
+  static constexpr const char* kCount = R"({"input_tokens":5})";
   static constexpr const char* kMessages =
       R"(data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":5,"output_tokens":1}}})"
       "\n\n"

@@ -27,6 +27,7 @@ constexpr const char* kJournalFolder = "journal";
 constexpr const char* kDatabaseAuthority = "database-authority.pem";
 constexpr std::size_t kKeysBytesMax = std::size_t{1} << 20;
 constexpr std::uint64_t kBodyBytesMax = std::uint64_t{33} << 20;
+constexpr Duration kLeaseMargin = std::chrono::minutes(5);
 
 // {"provider": ["key", …]}, from the supervisor.
 using ProviderKeys = std::map<std::string, std::vector<Secret>, std::less<>>;
@@ -54,12 +55,23 @@ Result<budget::Prices> read_prices(const roles::RoleStart& start) {
   return budget::Prices::load(overrides, *dearest);
 }
 
+// {"provider": "PEM"}: who vouches for them, from the supervisor, because the role itself may not
+// open the files.
+using Authorities = std::map<std::string, std::string, std::less<>>;
+
+Result<Authorities> read_authorities(const roles::RoleStart& start) {
+  const Json document = TRY(parse_json(start.values.at("authorities")));
+  return document.get<Authorities>();
+}
+
 Result<Answerer> make_answerer(linux::Loop& loop, const ProviderSettings& settings,
-                               std::vector<Secret> keys, names::Resolver& resolver) {
+                               std::vector<Secret> keys, std::string authorities,
+                               names::Resolver& resolver) {
   if (settings.is_scripted())
     return Answerer{.provider = nullptr, .script = TRY(Script::parse(settings.script))};
   std::shared_ptr<http::TlsContext> tls;
-  if (settings.url.tls) tls = TRY(http::TlsContext::create_client(settings.authority_file));
+  if (settings.url.tls)
+    tls = TRY(http::TlsContext::create_client({.authorities = std::move(authorities)}));
   return Answerer{.provider = std::make_unique<Provider>(loop, settings, std::move(keys), resolver,
                                                          std::move(tls)),
                   .script = {}};
@@ -97,6 +109,13 @@ void name_models(Models& models) {
 
 void measure(Models& models, const store::MeasuredStore& store, telemetry::Registry& metrics) {
   models.book.set_witness([&](const budget::Charged& call) { models.metrics.count(call); });
+  models.book.set_alarm([&](const budget::Warning& warning) {
+    models.metrics.warnings.add();
+    LOG_WARN("a budget is nearly used up", {"key", warning.node},
+             {"what", budget::name_of(warning.limit.what)},
+             {"window", budget::name_of(warning.limit.window)}, {"used", warning.used},
+             {"limit", warning.limit.amount});
+  });
   metrics.add([&](telemetry::Page& page) {
     models.metrics.write(page);
     write_health(page, models.routing, models.loop.now());
@@ -170,15 +189,19 @@ Result<int> run(roles::RoleStart start) {
   const auto store = TRY(store::SqliteStore::open(loop, {.path = kStoreFile, .shown = shown}));
   store::MeasuredStore measured(*store, clock);
   budget::Prices prices = TRY(read_prices(runtime->start()));
-  const auto book =
-      TRY(linux::run_to_end(loop, budget::Book::open(loop, measured, clock, std::move(prices),
-                                                     {.directory = kJournalFolder})));
-  ProviderKeys keys = TRY(read_provider_keys(*runtime));
-  names::Resolver resolver(loop, names::read_resolver_settings());
   Routing routing(TRY(read_model_settings(runtime->start().values.at("models"))));
+  budget::BookOptions options{.directory = kJournalFolder};
+  // No call that somebody still waits for is given up.
+  options.lease = std::max(options.lease, routing.settings().longest_silence() + kLeaseMargin);
+  const auto book = TRY(linux::run_to_end(
+      loop, budget::Book::open(loop, measured, clock, std::move(prices), std::move(options))));
+  ProviderKeys keys = TRY(read_provider_keys(*runtime));
+  Authorities authorities = TRY(read_authorities(runtime->start()));
+  names::Resolver resolver(loop, names::read_resolver_settings());
   Models models{.loop = loop, .routing = routing, .book = *book, .answerers = {}};
   for (const auto& [name, settings] : routing.settings().providers)
-    models.answerers[name] = TRY(make_answerer(loop, settings, std::move(keys[name]), resolver));
+    models.answerers[name] = TRY(make_answerer(loop, settings, std::move(keys[name]),
+                                               std::move(authorities[name]), resolver));
   name_models(models);
   measure(models, measured, runtime->metrics());
   const auto traces = TRY(open_traces(*runtime, resolver));
@@ -190,6 +213,8 @@ Result<int> run(roles::RoleStart start) {
   runtime->add_routes(model_routes(models));
   runtime->add_routes(operator_routes(models));
   runtime->add_routes(sandbox_routes(models));
+  runtime->add_routes(session_key_routes(models));
+  runtime->add_routes(question_routes(models));
   runtime->add_routes({backup_route(*store, *book)});
   http::Server trusted(loop, {.body_bytes = kBodyBytesMax, .connections = 4'096},
                        http::route(model_routes(models)));

@@ -74,6 +74,8 @@ class GatewayTest : public ::testing::Test {
     auto routes_here = model_routes(*models_);
     std::ranges::move(operator_routes(*models_), std::back_inserter(routes_here));
     std::ranges::move(sandbox_routes(*models_), std::back_inserter(routes_here));
+    std::ranges::move(session_key_routes(*models_), std::back_inserter(routes_here));
+    std::ranges::move(question_routes(*models_), std::back_inserter(routes_here));
     server_ = std::make_unique<http::Server>(*loop_, http::ServerLimits{.body_bytes = 1 << 20},
                                              http::route(std::move(routes_here)));
     for (const char* role : kRoles)
@@ -105,7 +107,20 @@ class GatewayTest : public ::testing::Test {
                                       .body = std::move(body)}));
   }
 
-  static constexpr const char* kRoles[] = {"brain", "front", "operator"};
+  Task<Answer> send(std::string socket, http::ClientRequest request) {
+    constexpr std::size_t kBytesMax = 1 << 20;
+    http::Client client(*loop_, http::unix_connector(*loop_, socket), "gateway");
+    Answer answer;
+    auto response = co_await client.send(std::move(request));
+    if (!response) co_return answer;
+    answer.status = response->status();
+    for (const auto& field : response->head().fields)
+      answer.fields.emplace_back(field.name, field.value);
+    answer.text = (co_await response->read_whole_body(kBytesMax)).value_or("<cut off>");
+    co_return answer;
+  }
+
+  static constexpr const char* kRoles[] = {"brain", "front", "operator", "egress"};
   static constexpr const char* kPrices =
       R"({"models": {"m": {"input": "0.001", "output": "0.001"},)"
       R"( "n": {"input": "0.001", "output": "0.001"}}})";
@@ -119,20 +134,6 @@ class GatewayTest : public ::testing::Test {
   std::unique_ptr<Routing> routing_;
   std::unique_ptr<Models> models_;
   std::unique_ptr<http::Server> server_;
-
- private:
-  Task<Answer> send(std::string socket, http::ClientRequest request) {
-    constexpr std::size_t kBytesMax = 1 << 20;
-    http::Client client(*loop_, http::unix_connector(*loop_, socket), "gateway");
-    Answer answer;
-    auto response = co_await client.send(std::move(request));
-    if (!response) co_return answer;
-    answer.status = response->status();
-    for (const auto& field : response->head().fields)
-      answer.fields.emplace_back(field.name, field.value);
-    answer.text = (co_await response->read_whole_body(kBytesMax)).value_or("<cut off>");
-    co_return answer;
-  }
 };
 
 }  // namespace pons::gateway

@@ -1,7 +1,7 @@
 #pragma once
 
-// For tests of this folder: requests in the shapes that coding harnesses send, as they were seen on
-// the wire, with other words and fewer tools.
+// For tests of this folder: requests in the shapes that coding harnesses send, with other words and
+// fewer tools.
 
 namespace pons::gateway::shapes {
 
@@ -50,7 +50,8 @@ inline constexpr const char* kCodex = R"({"model":"test","stream":true,"input":[
   {"type":"function","name":"exec_command","description":"Runs a command","strict":false,
    "parameters":{"type":"object","properties":{"cmd":{"type":"string"}},"required":["cmd"],"additionalProperties":false}},
   {"type":"namespace","name":"mcp__sandbox","description":"Tools of a sandbox","tools":[
-    {"type":"function","name":"run","description":"Runs","strict":false,"parameters":{"type":"object","properties":{}}}]}],
+    {"type":"function","name":"run","description":"Runs","strict":false,"parameters":{"type":"object","properties":{}}}]},
+  {"type":"web_search","external_web_access":false}],
  "tool_choice":"auto","parallel_tool_calls":true,"reasoning":{"summary":"auto"},"store":false,
  "include":["reasoning.encrypted_content"],"prompt_cache_key":"01a1e72e",
  "client_metadata":{"session_id":"01a1e72e","x-codex-turn-metadata":"{\"turn\":1}"}})";
@@ -85,5 +86,44 @@ inline constexpr const char* kPiResponses =
  {"role":"user","content":[{"type":"input_text","text":"say done"}]}],"stream":true,"prompt_cache_key":"01a1",
  "store":false,"max_output_tokens":8192,"tools":[{"type":"function","name":"bash","description":"Runs a command",
    "parameters":{"type":"object","properties":{"command":{"type":"string"}}},"strict":false}]})";
+
+// OpenCode 1.18 over each of the SDKs that it brings.
+inline constexpr const char* kOpenCodeChat = R"({"model":"test","max_tokens":8192,"messages":[
+ {"role":"system","content":"You are an agent."},{"role":"user","content":"list the files"},
+ {"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\",\"description\":\"Lists files\"}"}}]},
+ {"role":"tool","tool_call_id":"call_1","content":"a.txt"}],
+ "tools":[{"type":"function","function":{"name":"bash","description":"Runs a command",
+   "parameters":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"command":{"type":"string"}},
+     "required":["command"],"additionalProperties":false}}}],
+ "tool_choice":"auto","stream":true,"stream_options":{"include_usage":true}})";
+inline constexpr const char* kOpenCodeMessages = R"({"model":"test","max_tokens":8192,
+ "system":[{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}],
+ "messages":[{"role":"user","content":[{"type":"text","text":"list the files"}]},
+  {"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"toolu_1","name":"bash","input":{"command":"ls"}}]},
+  {"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":[{"type":"text","text":"a.txt"}],"cache_control":{"type":"ephemeral"}}]}],
+ "tools":[{"name":"bash","description":"Runs a command","input_schema":{"$schema":"https://json-schema.org/draft/2020-12/schema",
+   "type":"object","properties":{"command":{"type":"string"}},"required":["command"],"additionalProperties":false}}],
+ "tool_choice":{"type":"auto"},"stream":true})";
+inline constexpr const char* kOpenCodeResponses = R"({"model":"test","input":[
+ {"role":"developer","content":"You are an agent."},{"role":"user","content":[{"type":"input_text","text":"list the files"}]},
+ {"type":"function_call","call_id":"call_1","name":"bash","arguments":"{\"command\":\"ls\"}"},
+ {"type":"function_call_output","call_id":"call_1","output":"a.txt"}],
+ "max_output_tokens":8192,"store":false,"include":["reasoning.encrypted_content"],"reasoning":{"effort":"medium","summary":"auto"},
+ "prompt_cache_key":"ses_1","text":{"verbosity":"medium"},
+ "tools":[{"type":"function","name":"bash","description":"Runs a command","strict":false,
+   "parameters":{"type":"object","properties":{"command":{"type":"string"}},"required":["command"],"additionalProperties":false}}],
+ "tool_choice":"auto","stream":true})";
+
+// qwen-code 0.24: text in parts, hints for caches, and fields of its own service.
+inline constexpr const char* kQwenChat = R"({"model":"test","messages":[
+ {"role":"system","content":[{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}]},
+ {"role":"user","content":[{"type":"text","text":"context"},{"type":"text","text":"list the files"}]},
+ {"role":"assistant","content":null,"reasoning_content":"I will look.","tool_calls":[{"id":"call_1","type":"function","function":{"name":"run_shell_command","arguments":"{\"command\":\"ls\"}"}}]},
+ {"role":"tool","tool_call_id":"call_1","content":[{"type":"text","text":"a.txt"}]}],
+ "stream":true,"stream_options":{"include_usage":true},"temperature":0.7,"top_p":0.9,"max_tokens":8192,
+ "metadata":{"sessionId":"01a1","promptId":"01a1########0"},
+ "tools":[{"type":"function","function":{"name":"run_shell_command","description":"Runs a command",
+   "parameters":{"type":"object","properties":{"command":{"type":"string"},"is_background":{"type":"boolean"}},"required":["command"]}},
+   "cache_control":{"type":"ephemeral"}}]})";
 
 }  // namespace pons::gateway::shapes

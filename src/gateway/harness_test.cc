@@ -21,7 +21,11 @@ constexpr Shape kShapes[] = {
     {"CodexWithPatches", "/v1/responses", "responses", shapes::kCodexPatch},
     {"PiOverChat", "/v1/chat/completions", "chat", shapes::kPiChat},
     {"PiOverMessages", "/v1/messages", "messages", shapes::kPiMessages},
-    {"PiOverResponses", "/v1/responses", "responses", shapes::kPiResponses}};
+    {"PiOverResponses", "/v1/responses", "responses", shapes::kPiResponses},
+    {"OpenCodeOverChat", "/v1/chat/completions", "chat", shapes::kOpenCodeChat},
+    {"OpenCodeOverMessages", "/v1/messages", "messages", shapes::kOpenCodeMessages},
+    {"OpenCodeOverResponses", "/v1/responses", "responses", shapes::kOpenCodeResponses},
+    {"Qwen", "/v1/chat/completions", "chat", shapes::kQwenChat}};
 
 class HarnessTest : public GatewayTest, public ::testing::WithParamInterface<Shape> {
  protected:
@@ -60,6 +64,28 @@ TEST_P(HarnessTest, IsTakenByProvidersOfOtherProtocols) {
   }
   EXPECT_EQ(provider_.asked.size(), 2U);
 }
+
+class SearchTest : public HarnessTest {};
+
+TEST_P(SearchTest, ASearchThatOnlyItsServiceRunsIsLeftOutAndNamedUnlessTheAnswerMustComeFromIt) {
+  for (const char* protocol : {"messages", "chat"}) {
+    close();
+    ASSERT_NO_FATAL_FAILURE(open_over(protocol));
+    const Answer without = send();
+    EXPECT_EQ(without.status, 200) << protocol << ": " << without.text;
+    EXPECT_NE(without.field("x-pons-omitted").find("web_search"), std::string::npos)
+        << without.field("x-pons-omitted");
+    EXPECT_EQ(provider_.asked.back().body.find("web_search"), std::string::npos);
+    std::string forced = GetParam().body;
+    forced.replace(forced.find("\"auto\""), 6, R"({"type":"web_search"})");
+    const Answer refused = ask("front", "POST", GetParam().target, {}, forced);
+    EXPECT_EQ(refused.status, 400) << protocol;
+    EXPECT_NE(refused.text.find("web_search"), std::string::npos) << refused.text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Codex, SearchTest, ::testing::Values(kShapes[2]),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Shapes, HarnessTest, ::testing::ValuesIn(kShapes),
                          [](const auto& info) { return std::string(info.param.name); });

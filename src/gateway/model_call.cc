@@ -4,8 +4,12 @@
 
 #include <fmt/format.h>
 
+#include "affinity.h"
+#include "call_cost.h"
 #include "pons/base/id.h"
 #include "pons/base/log.h"
+#include "refusals.h"
+#include "sandbox_bound_key.h"
 
 namespace pons::gateway {
 
@@ -21,13 +25,6 @@ constexpr Duration kRefusedKeyRest = std::chrono::minutes(5);
 constexpr Duration kBusyKeyRest = std::chrono::seconds(5);  // when the provider does not say
 constexpr Duration kBusyKeyRestMax = std::chrono::minutes(1);
 constexpr Duration kTellEvery = std::chrono::seconds(1);  // of a stream, the journal
-constexpr std::int64_t kOutputWhenUnknown = 16'000;       // tokens of an answer without a limit
-
-std::int64_t wall_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 std::uint64_t random_number() {
   std::uint64_t number = 0;
@@ -35,41 +32,15 @@ std::uint64_t random_number() {
   return number;
 }
 
-// A conversation's own name, if it has one; else its beginning, which stays the same when it grows.
-std::string affinity_of(const ModelRequest& request, const http::RequestHead& head,
-                        const Caller& caller) {
-  constexpr std::size_t kBeginning = 2'048;
-  for (const char* name : {"x-session-id", "x-claude-code-session-id"})
-    if (const auto session = head.find(name)) return std::string(*session);
-  if (!request.facts.cache_key.empty()) return request.facts.cache_key;
-  return caller.key + request.body.substr(0, kBeginning);
-}
-
-Failure failure_of_refusal(const Error& error, const budget::Refused& refused,
-                           std::int64_t now_ms) {
-  if (error.code == ErrorCode::kLimit) {
-    Failure failure{
-        .kind = Failing::kBudget, .message = error.message, .code = "insufficient_quota"};
-    if (refused.resets_at_ms)
-      failure.retry_after =
-          std::chrono::milliseconds(std::max<std::int64_t>(1'000, *refused.resets_at_ms - now_ms));
-    return failure;
-  }
-  if (error.code == ErrorCode::kNotFound)
-    return {.kind = Failing::kNotFound, .message = error.message, .code = "model_not_found"};
-  if (error.code == ErrorCode::kDenied)
-    return {.kind = Failing::kPermission, .message = error.message};
-  if (error.code == ErrorCode::kInvalid)
-    return {.kind = Failing::kInvalidRequest, .message = error.message};
-  LOG_WARN("cannot reserve", {"error", error});
-  return {.kind = Failing::kOverloaded,
-          .message = "the ledger cannot be written now; try again",
-          .retry_after = std::chrono::seconds(5)};
-}
-
 // The brain keeps budgets of its own. Whoever else sends the field gets what a provider would send.
 bool wants_cost(const http::Exchange& exchange) {
   return exchange.peer().role == "brain" && exchange.request().find("x-pons-tell-cost") == "1";
+}
+
+// Nobody else's questions are asked after.
+std::string question_of(const http::Exchange& exchange) {
+  if (exchange.peer().role != "brain") return {};
+  return std::string(exchange.request().find("x-pons-question").value_or(""));
 }
 
 // Frames of its coroutines stand alone, as those of a relay do.
@@ -86,7 +57,9 @@ class ModelCall {
  private:
   [[gnu::noinline]] Task<> answer() {
     const auto& head = client_.exchange().request();
-    auto line = find_line(affinity_of(request_, head, caller_));
+    auto line = find_line(models_.routing.spreads(request_.facts.model)
+                              ? affinity_of(request_, head, caller_.key)
+                              : std::string());
     if (!line) {
       co_await client_.refuse(line.error());
       co_return;
@@ -94,7 +67,10 @@ class ModelCall {
     line_ = std::move(*line);
     while (at_ < line_.size() && tries_in_all_ < kTriesMax)
       if (!co_await try_next()) co_return;
-    co_await client_.refuse(for_client(last_));
+    if (refusal_ && !has_failed_)
+      co_await refuse(*refusal_, {});
+    else
+      co_await client_.refuse(for_client(last_));
   }
 
   std::expected<Routing::Line, Failure> find_line(const std::string& affinity) {
@@ -126,24 +102,51 @@ class ModelCall {
       pass_on();
       co_return true;
     }
+    const budget::Price* const own_price = free_price(candidate, provider);
+    const auto price = models_.book.prices().find(candidate.deployment.model);
+    const CallCost cost(
+        request_, candidate.deployment.model,
+        own_price != nullptr ? own_price : price.value_or(nullptr),
+        provider == nullptr ? CallCost::Maker::kScript : CallCost::Maker::kProvider);
     budget::Refused refused;
     auto reserved = models_.book.begin_call({.node_id = caller_.key,
                                              .model = candidate.deployment.model,
                                              .asked = request_.facts.model,
                                              .provider = candidate.deployment.provider,
+                                             .question = question_of(client_.exchange()),
                                              .is_sent = true,
-                                             .price = price_for(candidate, provider),
+                                             .price = own_price,
                                              .price_percent = percent_for(provider),
-                                             .estimate = estimate_for(candidate)},
+                                             .estimate = cost.most()},
                                             &refused);
     if (!reserved) {
-      models_.metrics.count_refusal(reserved.error().code);
-      co_await client_.refuse(failure_of_refusal(reserved.error(), refused, wall_ms()));
+      const ErrorCode code = reserved.error().code;
+      // What has no price, or what the key may not call, may stand in front of what it may.
+      if (code == ErrorCode::kNotFound || code == ErrorCode::kDenied) {
+        if (!refusal_) refusal_ = std::move(reserved.error());
+        pass_on();
+        co_return true;
+      }
+      co_await refuse(reserved.error(), refused);
       co_return false;
     }
-    const Outcome outcome = co_await ask(candidate, answerer, *key, *reserved);
-    settle(*reserved, outcome);
+    const Outcome outcome = co_await ask(candidate, answerer, *key, *reserved, cost);
+    if (outcome.ending == Ending::kUnfit) {
+      --tries_in_all_;
+      reserved->withdraw();
+    } else {
+      client_.add_cost(settle(*reserved, outcome, cost));
+    }
     co_return co_await judge(candidate, provider, *key, outcome);
+  }
+
+  [[gnu::noinline]] Task<> refuse(const Error& error, const budget::Refused& refused) {
+    models_.metrics.count_refusal(error.code);
+    Failure failure = failure_of_refusal(error, refused, wall_ms());
+    // A harness would try for minutes what its session has no money for.
+    if (caller_.is_harness && failure.kind == Failing::kBudget)
+      failure = {.kind = Failing::kInvalidRequest, .message = "budget: " + failure.message};
+    co_await client_.refuse(failure);
   }
 
   // Nothing when this one cannot be asked now; `last_` says why then.
@@ -152,6 +155,7 @@ class ModelCall {
     const auto later = [&](Failing kind, std::string message, TimePoint until) {
       last_ = {.kind = kind, .message = std::move(message)};
       if (until > now) last_.retry_after = until - now;
+      has_failed_ = true;
       return std::nullopt;
     };
     if (!candidate.health.may_try(now))
@@ -167,14 +171,14 @@ class ModelCall {
                    now + std::chrono::seconds(1));
     if (provider == nullptr) return 0;
     if (const auto key = provider->pick_key(now)) return key;
-    return later(refused_key_ ? Failing::kUpstream : Failing::kRateLimit,
-                 refused_key_ ? "the model provider refuses the key it is called with"
-                              : "the model provider wants fewer calls",
-                 provider->next_key_at());
+    const Provider::Resting next = provider->next_key();
+    const bool is_refused = next.why == Provider::KeyRest::kRefused;
+    return later(is_refused ? Failing::kAuthentication : Failing::kRateLimit,
+                 is_refused ? "" : "the model provider wants fewer calls", next.until);
   }
 
   // A script costs nothing unless it plays a model that does.
-  const budget::Price* price_for(const Candidate& candidate, const Provider* provider) const {
+  const budget::Price* free_price(const Candidate& candidate, const Provider* provider) const {
     static const budget::Price kNothing{};
     const bool is_priced = models_.book.prices().all().contains(candidate.deployment.model);
     return provider == nullptr && !is_priced ? &kNothing : nullptr;
@@ -191,23 +195,9 @@ class ModelCall {
     return reads_it ? request_.facts.price_percent : 100;
   }
 
-  models::Usage estimate_for(const Candidate& candidate) const {
-    const auto price = models_.book.prices().find(candidate.deployment.model);
-    const std::int64_t output_max = price ? (*price)->output_tokens_max : 0;
-    std::int64_t output =
-        request_.facts.output_tokens_max.value_or(output_max > 0 ? output_max : kOutputWhenUnknown);
-    if (output_max > 0) output = std::min(output, output_max);
-    std::int64_t input = models::estimate_tokens(request_.body_bytes);
-    if (request_.facts.has_remote_prompt && price)
-      input = std::max(input, (*price)->context_tokens);
-    models::Usage estimate{.output = output * std::max<std::int64_t>(1, request_.facts.choices)};
-    // A client of this protocol may ask for its prompt to be kept, which costs more.
-    (request_.protocol == Protocol::kMessages ? estimate.cache_write_hour : estimate.input) = input;
-    return estimate;
-  }
-
   [[gnu::noinline]] Task<Outcome> ask(Candidate& candidate, const Answerer& answerer,
-                                      std::size_t key, budget::Call& reserved) {
+                                      std::size_t key, budget::Call& reserved,
+                                      const CallCost& cost) {
     struct Counted {
       std::size_t& count;
       explicit Counted(std::size_t& c) : count(c) { ++count; }
@@ -219,12 +209,11 @@ class ModelCall {
       explicit Probe(Health& h) : health(h) { health.begin(); }
       ~Probe() { health.leave(); }  // also when the call is cancelled: the next one may find out
     } const probe(candidate.health);
-    // Who is asked last has time: behind it there is only a refusal.
-    request_.patience = at_ + 1 == line_.size() ? 2 : 1;
+    request_.patience = at_ + 1 == line_.size() ? kLastPatience : 1;
     ++tries_;
     ++tries_in_all_;
     // The journal need not hear of every piece of a stream.
-    const TimePoint begun = models_.loop.now();
+    const TimePoint begun = asked_at_ = models_.loop.now();
     const ProgressSink progress = [&, begun, heard = false, told = TimePoint{}](
                                       const models::Usage& usage, std::size_t bytes) mutable {
       candidate.health.succeed();  // it answers; others need not wait for the end
@@ -232,7 +221,7 @@ class ModelCall {
         models_.metrics.count_first_byte(candidate.deployment, models_.loop.now() - begun);
       if (models_.loop.now() - told < kTellEvery) return;
       told = models_.loop.now();
-      reserved.progress(charged(usage, bytes));
+      reserved.progress(cost.broken_off(usage, bytes, told - begun));
     };
     if (!answerer.provider)
       co_return co_await play_script(models_.loop, answerer.script, candidate.deployment.model,
@@ -242,42 +231,37 @@ class ModelCall {
                                   request_, client_, progress);
   }
 
-  // What is paid for when a provider has not said it all: never less than what was seen.
-  models::Usage charged(models::Usage usage, std::size_t output_bytes) const {
-    if (usage.prompt() == 0) usage.input = models::estimate_tokens(request_.body_bytes);
-    if (output_bytes > 0)
-      usage.output = std::max(usage.output, models::estimate_tokens(output_bytes));
-    return usage;
-  }
-
-  void settle(budget::Call& reserved, const Outcome& outcome) {
-    client_.add_cost(settle_as(reserved, outcome));
-    for (const budget::Warning& warning : models_.book.take_warnings())
-      LOG_WARN("a budget is nearly used up", {"key", warning.node},
-               {"what", budget::name_of(warning.limit.what)},
-               {"window", budget::name_of(warning.limit.window)}, {"used", warning.used},
-               {"limit", warning.limit.amount});
-  }
-
   // What it cost.
-  std::int64_t settle_as(budget::Call& reserved, const Outcome& outcome) {
-    const models::Usage seen = charged(outcome.usage, outcome.output_bytes);
+  std::int64_t settle(budget::Call& reserved, const Outcome& outcome, const CallCost& cost) {
+    const auto broken_off = [&] {
+      return outcome.is_usage_final ? outcome.usage
+                                    : cost.broken_off(outcome.usage, outcome.output_bytes,
+                                                      models_.loop.now() - asked_at_);
+    };
+    // Who answers with a refusal takes no money; who was silent or broke off may well.
+    const bool refused = outcome.upstream_status != 0 && outcome.upstream_status != 200 &&
+                         outcome.usage == models::Usage{};
     switch (outcome.ending) {
       case Ending::kAnswered:
-        return reserved.settle(outcome.is_usage_known ? outcome.usage : seen,
-                               budget::Outcome::kDone);
+        return reserved.settle(
+            outcome.is_usage_known ? outcome.usage : cost.seen(outcome.usage, outcome.output_bytes),
+            budget::Outcome::kDone);
       case Ending::kBroken:
-        return reserved.settle(seen, budget::Outcome::kFailed);
+        return reserved.settle(broken_off(), budget::Outcome::kFailed);
       case Ending::kClientGone:
-        return reserved.settle(seen, budget::Outcome::kCancelled);
+        return reserved.settle(refused ? models::Usage{} : broken_off(),
+                               budget::Outcome::kCancelled);
       case Ending::kFailed:
+      case Ending::kUnfit:  // never gets here
         break;
     }
-    // Who answers with a refusal takes no money; who was silent or broke off may well.
-    const bool worked = outcome.upstream_status == 200 ||
-                        outcome.failure.kind == Failing::kTimeout ||
-                        outcome.usage != models::Usage{};
-    return reserved.settle(worked ? seen : models::Usage{}, budget::Outcome::kFailed);
+    if (outcome.upstream_status == 200)
+      return reserved.settle(broken_off(), budget::Outcome::kFailed);
+    const bool worked =
+        outcome.failure.kind == Failing::kTimeout || outcome.usage != models::Usage{};
+    return reserved.settle(
+        worked ? cost.seen(outcome.usage, outcome.output_bytes) : models::Usage{},
+        budget::Outcome::kFailed);
   }
 
   // What follows from a try. False: the client has its answer.
@@ -290,11 +274,18 @@ class ModelCall {
         models_.routing.remember(caller_.project, outcome.response_id, line_[at_]);
       co_return false;
     }
+    if (outcome.ending == Ending::kUnfit) {
+      // Others may have words for it. Whoever failed says more than who could not be asked.
+      if (!std::exchange(has_failed_, true)) last_ = outcome.failure;
+      pass_on();
+      co_return true;
+    }
     if (outcome.ending != Ending::kFailed) {
       if (outcome.ending == Ending::kBroken) candidate.health.fail(now);
       co_return false;
     }
     last_ = outcome.failure;
+    has_failed_ = true;
     const NextStep step = step_after(last_.kind, outcome.upstream_status, tries_);
     LOG_DEBUG("a try failed", {"provider", candidate.deployment.provider},
               {"model", candidate.deployment.model}, {"status", outcome.upstream_status},
@@ -332,11 +323,11 @@ class ModelCall {
     if (provider == nullptr) return;
     if (last_.kind == Failing::kRateLimit) {
       provider->rest_key(key,
-                         now + std::min(last_.retry_after.value_or(kBusyKeyRest), kBusyKeyRestMax));
+                         now + std::min(last_.retry_after.value_or(kBusyKeyRest), kBusyKeyRestMax),
+                         Provider::KeyRest::kBusy);
       return;
     }
-    refused_key_ = true;
-    provider->rest_key(key, now + kRefusedKeyRest);
+    provider->rest_key(key, now + kRefusedKeyRest, Provider::KeyRest::kRefused);
     LOG_WARN("a provider refuses its key", {"provider", provider->settings().name},
              {"key", key + 1}, {"reason", last_.message});
   }
@@ -370,7 +361,15 @@ class ModelCall {
   [[gnu::noinline]] Task<bool> wait(Duration pause) {
     waited_ += pause;
     models_.metrics.retries.add();
-    co_return !co_await client_.exchange().wait_for_hang_up(models_.loop.now() + pause);
+    const TimePoint until = models_.loop.now() + pause;
+    while (true) {
+      const TimePoint next =
+          request_.facts.stream ? std::min(until, client_.keep_alive_at()) : until;
+      if (co_await client_.exchange().wait_for_hang_up(next)) co_return false;
+      const TimePoint now = models_.loop.now();
+      if (now >= until) co_return true;
+      if (!co_await client_.keep_alive(now)) co_return false;
+    }
   }
 
   void pass_on() {
@@ -392,12 +391,17 @@ class ModelCall {
   }
 
   // A key that a provider refuses is not the caller's.
-  static Failure for_client(Failure failure) {
-    if (failure.kind == Failing::kAuthentication || failure.kind == Failing::kPermission)
+  static Failure for_client(const Failure& failure) {
+    if (failure.kind == Failing::kAuthentication)
       return {.kind = Failing::kUpstream,
               .message =
                   "the model provider refuses the key it is called with; whoever runs Pons "
                   "has to replace it"};
+    if (failure.kind == Failing::kPermission)
+      return {.kind = Failing::kUpstream,
+              .message =
+                  "the model provider does not allow this request with the key it is called with; "
+                  "ask for another model, or whoever runs Pons to look at its account there"};
     return failure;
   }
 
@@ -410,7 +414,9 @@ class ModelCall {
   unsigned tries_ = 0;  // of the one in line now
   unsigned tries_in_all_ = 0;
   Duration waited_{};
-  bool refused_key_ = false;
+  TimePoint asked_at_{};
+  bool has_failed_ = false;       // `last_` says why somebody did not answer
+  std::optional<Error> refusal_;  // the first of ours: of those who were not to be asked
   Failure last_{.kind = Failing::kOverloaded, .message = "nobody can answer now"};
 };
 
@@ -425,6 +431,8 @@ Task<> answer_model_call(Models& models, http::Exchange& exchange, Protocol prot
     co_await client.refuse(request.error());
     co_return;
   }
+  client.hears(models.loop.now());
+  if (caller.is_harness) request->facts.model = name_for_others(std::move(request->facts.model));
   ModelCall call(models, client, *request, std::move(caller));
   co_await call.run();
 }

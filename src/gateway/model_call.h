@@ -36,6 +36,7 @@ struct Models {
 struct Caller {
   std::string key;
   std::string project;
+  bool is_harness = false;  // in a sandbox, with a key of its session
 };
 
 // Answers one call for a model: finds who may answer, reserves what it can cost, asks one after the

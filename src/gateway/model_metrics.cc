@@ -81,6 +81,9 @@ void ModelMetrics::write(telemetry::Page& page) const {
   page.add({}, retries.value());
   page.begin("pons_model_fallbacks_total", kCounter, "Tries of another deployment instead.");
   page.add({}, fallbacks.value());
+  page.begin("pons_model_budget_warnings_total", kCounter,
+             "Limits that came to be nearly used up, each once in its window.");
+  page.add({}, warnings.value());
 }
 
 void write_health(telemetry::Page& page, const Routing& routing, TimePoint now) {

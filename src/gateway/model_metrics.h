@@ -23,6 +23,7 @@ class ModelMetrics {
   void count_refusal(ErrorCode code);  // before anybody was asked
   telemetry::Counter retries;          // the same deployment once more
   telemetry::Counter fallbacks;        // another one in its place
+  telemetry::Counter warnings;         // limits that are nearly used up
 
   void write(telemetry::Page& page) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pons/base/id.h"
+#include "pons/models/limits.h"
 
 namespace pons::gateway {
 
@@ -10,9 +11,9 @@ namespace {
 
 using models::Failing;
 using models::Failure;
+using models::kRequestBytesMax;
 using models::Protocol;
 
-constexpr std::size_t kBodyBytesMax = std::size_t{32} << 20;
 // As far as a client is believed that has sent nothing yet.
 constexpr std::size_t kReservedMax = std::size_t{1} << 20;
 constexpr std::size_t kPadding = 64;  // that the reader of JSON wants behind it
@@ -40,7 +41,7 @@ Task<std::expected<std::string, Failure>> read_body(http::Exchange& exchange, Bo
   const http::RequestHead& head = exchange.request();
   std::string body;
   if (head.framing == http::BodyFraming::kLength) {
-    if (head.content_length > kBodyBytesMax) co_return std::unexpected(too_large());
+    if (head.content_length > kRequestBytesMax) co_return std::unexpected(too_large());
     if (!share.has_room_for(head.content_length)) co_return std::unexpected(no_room());
     body.reserve(std::min<std::size_t>(head.content_length, kReservedMax) + kPadding);
   }
@@ -52,7 +53,7 @@ Task<std::expected<std::string, Failure>> read_body(http::Exchange& exchange, Bo
               ? too_large()
               : Failure{.kind = Failing::kInvalidRequest, .message = piece.error().message});
     if (piece->empty()) co_return body;
-    if (body.size() + piece->size() > kBodyBytesMax) co_return std::unexpected(too_large());
+    if (body.size() + piece->size() > kRequestBytesMax) co_return std::unexpected(too_large());
     if (!share.grow_to(body.size() + piece->size())) co_return std::unexpected(no_room());
     body += *piece;
   }

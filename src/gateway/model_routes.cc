@@ -1,7 +1,13 @@
+#include <set>
+
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "callers.h"
+#include "pons/base/json.h"
 #include "pons/http/error_status.h"
+#include "pons/http/query.h"
 #include "routes.h"
 
 namespace pons::gateway {
@@ -9,6 +15,8 @@ namespace pons::gateway {
 namespace {
 
 using models::Protocol;
+
+constexpr std::string_view kModelsPath = "/v1/models/";
 
 // In the shape of the endpoint's own protocol.
 Task<> refuse_caller(http::Exchange& exchange, Protocol protocol, const Error& error) {
@@ -30,24 +38,54 @@ Task<> call(Models& models, http::Exchange& exchange, Caller caller) {
 // The list has the fields that both SDKs look for.
 std::string model_entry(std::string_view name) {
   return fmt::format(
-      R"({{"id":"{0}","type":"model","object":"model","display_name":"{0}","owned_by":"pons",)"
+      R"({{"id":{0},"type":"model","object":"model","display_name":{0},"owned_by":"pons",)"
       R"("created":0,"created_at":"1970-01-01T00:00:00Z"}})",
-      name);
+      dump_json(name));
+}
+
+// Of a pattern, the models that a price is known of.
+std::set<std::string> names_of(const Models& models) {
+  std::set<std::string> names;
+  for (const std::string& name : models.routing.model_names()) {
+    if (!name.ends_with('*')) names.insert(name);
+    if (name.size() < 2 || !name.ends_with('*')) continue;
+    const auto& priced = models.book.prices().all();
+    const std::string_view begin = std::string_view(name).substr(0, name.size() - 1);
+    for (auto one = priced.lower_bound(begin); one != priced.end() && one->first.starts_with(begin);
+         ++one)
+      names.insert(one->first);
+  }
+  return names;
 }
 
 Task<> list_models(Models& models, http::Exchange& exchange, Caller) {
   std::string entries;
-  std::vector<std::string> names = models.routing.model_names();
-  std::erase_if(names, [](const std::string& name) { return name.ends_with('*'); });
+  const std::set<std::string> names = names_of(models);
   for (const std::string& name : names)
     entries += fmt::format("{}{}", entries.empty() ? "" : ",", model_entry(name));
-  const auto quoted = [](const std::string& name) { return fmt::format("\"{}\"", name); };
+  const auto quoted = [](const std::string& name) { return dump_json(name); };
   exchange.respond(
       {.body = fmt::format(
            R"({{"object":"list","data":[{}],"has_more":false,"first_id":{},"last_id":{}}})",
-           entries, names.empty() ? "null" : quoted(names.front()),
-           names.empty() ? "null" : quoted(names.back()))});
+           entries, names.empty() ? "null" : quoted(*names.begin()),
+           names.empty() ? "null" : quoted(*names.rbegin()))});
   co_return;
+}
+
+// Whatever can be called is there, also what no list names.
+Task<> tell_model(Models& models, http::Exchange& exchange, Caller) {
+  constexpr std::size_t kNameBytesMax = 128;
+  const auto name = http::percent_decode(exchange.request().path().substr(kModelsPath.size()));
+  if (name && name->size() <= kNameBytesMax && models.routing.candidates(*name, "")) {
+    exchange.respond({.body = model_entry(*name)});
+    co_return;
+  }
+  const bool is_anthropic = exchange.request().find("anthropic-version").has_value();
+  ClientSide client(exchange, is_anthropic ? Protocol::kMessages : Protocol::kChat,
+                    new_request_id());
+  co_await client.refuse({.kind = models::Failing::kNotFound,
+                          .message = "there is no model of that name here",
+                          .code = "model_not_found"});
 }
 
 Task<> answer_caller(Models& models, Protocol protocol, Answer answer, http::Exchange& exchange) {
@@ -72,7 +110,10 @@ std::vector<http::Route> model_routes(Models& models) {
           {"POST", "/v1/messages/count_tokens", handler(models, kMessages, answer_token_count)},
           {"POST", "/v1/chat/completions", handler(models, kChat, call<kChat>)},
           {"POST", "/v1/responses", handler(models, kResponses, call<kResponses>)},
-          {"GET", "/v1/models", handler(models, kChat, list_models)}};
+          {"GET", "/v1/models", handler(models, kChat, list_models)},
+          {"GET", "/v1/models/{model}", handler(models, kChat, tell_model)},
+          {"GET", "/v1/models/{provider}/{model}", handler(models, kChat, tell_model)},
+          {"GET", "/v1/models/{provider}/{author}/{model}", handler(models, kChat, tell_model)}};
 }
 
 }  // namespace pons::gateway

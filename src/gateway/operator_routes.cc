@@ -1,7 +1,10 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "callers.h"
 #include "pons/base/json_place.h"
+#include "pons/base/text.h"
 #include "pons/http/error_status.h"
 #include "pons/http/query.h"
 #include "pons/supervisor/role_runtime.h"
@@ -15,6 +18,9 @@ constexpr std::size_t kRequestBytesMax = 64 * 1024;
 constexpr std::int64_t kDayMs = 24LL * 60 * 60 * 1'000;
 constexpr std::uint64_t kSoftPercentMax = 100;
 constexpr std::size_t kWarningsMax = 100;
+constexpr std::int64_t kRows = 1'000;  // of a list, unless asked for others
+constexpr std::uint64_t kRowsMax = 5'000;
+constexpr std::uint64_t kSkipMax = 1'000'000'000;
 
 struct Answer {
   int status = 200;
@@ -73,6 +79,7 @@ std::string date_text(std::int64_t day) {
 
 Json to_json(const budget::UsageRow& row) {
   return {{"key", row.node_id},
+          {"agent", row.agent.empty() ? Json() : Json(row.agent)},
           {"model", row.model},
           {"day", date_text(row.day)},
           {"requests", row.requests},
@@ -100,9 +107,27 @@ Result<std::vector<std::string>> texts_at(const JsonPlace& place) {
   return texts;
 }
 
-Result<std::vector<budget::Limit>> limits_at(const JsonPlace& place) {
+Result<std::int64_t> rows_wanted(const http::Exchange& exchange) {
+  const std::string text = TRY(query_text(exchange, "limit"));
+  if (text.empty()) return kRows;
+  const auto rows = parse_decimal(text);
+  if (!rows || *rows < 1 || *rows > kRowsMax)
+    return make_error(ErrorCode::kInvalid, "read query",
+                      fmt::format("limit is a number from 1 to {}", kRowsMax));
+  return static_cast<std::int64_t>(*rows);
+}
+
+enum class Of : std::uint8_t { kProject, kOneBelow };
+
+Result<std::vector<budget::Limit>> limits_at(const JsonPlace& place, Of of) {
   auto limits = budget::parse_limits(dump_json(place.value));
   if (!limits) return place.refuse(limits.error().message);
+  // It would never be reached.
+  if (of == Of::kOneBelow && std::ranges::find(*limits, budget::What::kSandboxSeconds,
+                                               &budget::Limit::what) != limits->end())
+    return place.refuse(
+        "time of sandboxes is counted for the project as a whole: set this limit on the project's "
+        "own key, which `pons keys ls` shows as org");
   return std::move(*limits);
 }
 
@@ -122,7 +147,7 @@ Result<budget::KeyWish> parse_wish(const Json& body) {
     if (!kind) return place.at("kind").refuse("must be team, user, agent, schedule or session");
     wish.kind = *kind;
   }
-  if (place.has("limits")) wish.limits = TRY(limits_at(place.at("limits")));
+  if (place.has("limits")) wish.limits = TRY(limits_at(place.at("limits"), Of::kOneBelow));
   if (place.has("soft_percent"))
     wish.soft_percent = static_cast<int>(TRY(place.at("soft_percent").number(1, kSoftPercentMax)));
   if (place.has("models")) wish.models = TRY(texts_at(place.at("models")));
@@ -134,12 +159,12 @@ Result<budget::KeyWish> parse_wish(const Json& body) {
   return wish;
 }
 
-Result<budget::KeyChange> parse_change(const Json& body) {
+Result<budget::KeyChange> parse_change(const Json& body, Of of) {
   const JsonPlace place{.value = body, .pointer = {}};
   TRY_VOID(place.expect_object({"name", "limits", "soft_percent", "models", "expires_unix_ms"}));
   budget::KeyChange change;
   if (place.has("name")) change.name = TRY(place.at("name").text());
-  if (place.has("limits")) change.limits = TRY(limits_at(place.at("limits")));
+  if (place.has("limits")) change.limits = TRY(limits_at(place.at("limits"), of));
   if (place.has("soft_percent"))
     change.soft_percent =
         static_cast<int>(TRY(place.at("soft_percent").number(1, kSoftPercentMax)));
@@ -154,11 +179,19 @@ Task<Result<Answer>> list_keys(Models& models, http::Exchange& exchange, std::st
   budget::KeyList which;
   CO_TRY(which.project_id, query_text(exchange, "project", "default"));
   CO_TRY(which.parent_id, query_text(exchange, "parent"));
+  CO_TRY(which.after, query_text(exchange, "page"));
+  CO_TRY(which.rows_max, rows_wanted(exchange));
+  CO_TRY(const std::string state, query_text(exchange, "state", "all"));
+  if (state != "all" && state != "good")
+    co_return make_error(ErrorCode::kInvalid, "read query", "state is all or good");
+  if (state == "good") which.which = budget::KeyList::Which::kGood;
   CO_TRY_VOID(co_await models.book.keys().ensure_root(which.project_id));
+  const std::int64_t rows_max = which.rows_max;
   CO_TRY(const auto keys, co_await models.book.keys().list(std::move(which)));
   Json list = Json::array();
   for (const budget::Key& key : keys) list.push_back(to_json(models, key));
-  co_return Answer{.body = {{"keys", std::move(list)}}};
+  Json next = std::ssize(keys) < rows_max ? Json() : Json(keys.back().id);
+  co_return Answer{.body = {{"keys", std::move(list)}, {"next_page", std::move(next)}}};
 }
 
 Task<Result<Answer>> create_key(Models& models, http::Exchange& exchange, std::string) {
@@ -174,7 +207,9 @@ Task<Result<Answer>> create_key(Models& models, http::Exchange& exchange, std::s
 Task<Result<Answer>> change_key(Models& models, http::Exchange& exchange, std::string id) {
   CO_TRY(const auto text, co_await exchange.read_whole_body(kRequestBytesMax));
   CO_TRY(const Json body, parse_json(text));
-  CO_TRY(auto change, parse_change(body));
+  const auto before = models.book.keys().find(id);
+  const bool is_root = before && (*before)->parent_id.empty();
+  CO_TRY(auto change, parse_change(body, is_root ? Of::kProject : Of::kOneBelow));
   CO_TRY(const auto key, co_await models.book.keys().update(std::move(id), std::move(change)));
   co_return Answer{.body = to_json(models, key)};
 }
@@ -210,10 +245,22 @@ Result<budget::UsageQuery> usage_query(const http::Exchange& exchange) {
   query.project_id = TRY(query_text(exchange, "project", "default"));
   query.node_id = TRY(query_text(exchange, "key"));
   query.model = TRY(query_text(exchange, "model"));
+  query.agent = TRY(query_text(exchange, "agent"));
+  const std::string by = TRY(query_text(exchange, "by", query.agent.empty() ? "key" : "agent"));
+  if (by != "key" && by != "agent")
+    return make_error(ErrorCode::kInvalid, "read query", "by is key or agent");
+  if (by == "agent" || !query.agent.empty()) query.of = budget::UsageQuery::Of::kAgents;
   const std::string from = TRY(query_text(exchange, "from"));
   const std::string to = TRY(query_text(exchange, "to"));
   query.first_day = TRY(day_of(from, today - kDays));
   query.last_day = TRY(day_of(to, today));
+  query.rows_max = TRY(rows_wanted(exchange));
+  if (const std::string page = TRY(query_text(exchange, "page")); !page.empty()) {
+    const auto skip = parse_decimal(page);
+    if (!skip || *skip > kSkipMax)
+      return make_error(ErrorCode::kInvalid, "read query", "page is what next_page said");
+    query.skip = static_cast<std::int64_t>(*skip);
+  }
   return query;
 }
 
@@ -221,6 +268,8 @@ Result<budget::UsageQuery> usage_query(const http::Exchange& exchange) {
 Task<Result<Answer>> tell_usage(Models& models, budget::UsageQuery query) {
   const std::string project = query.project_id;
   const std::string above = query.node_id;
+  const std::int64_t rows_max = query.rows_max;
+  const std::int64_t skipped = query.skip;
   CO_TRY(const auto rows, co_await models.book.usage(std::move(query)));
   Json list = Json::array();
   for (const budget::UsageRow& row : rows) list.push_back(to_json(row));
@@ -228,7 +277,10 @@ Task<Result<Answer>> tell_usage(Models& models, budget::UsageQuery query) {
   models.book.keys().for_each(project, above, [&](const budget::Key& key) {
     if (warnings.size() < kWarningsMax) add_warnings(models, key, warnings);
   });
-  co_return Answer{.body = {{"usage", std::move(list)}, {"warnings", std::move(warnings)}}};
+  Json next = std::ssize(rows) < rows_max ? Json() : Json(fmt::format("{}", skipped + rows_max));
+  co_return Answer{.body = {{"usage", std::move(list)},
+                            {"warnings", std::move(warnings)},
+                            {"next_page", std::move(next)}}};
 }
 
 Task<Result<Answer>> usage_for_operator(Models& models, http::Exchange& exchange, std::string) {

@@ -17,8 +17,7 @@ constexpr Duration kWriteStall = std::chrono::seconds(30);
 // How long a provider may be silent is known to who waits for it; this only ends what was
 // forgotten.
 Duration silence_max(const ProviderSettings& settings) {
-  return std::max({settings.first_event_time, settings.next_event_time, settings.whole_time}) +
-         std::chrono::seconds(5);
+  return settings.longest_silence() + std::chrono::seconds(5);
 }
 
 http::ClientLimits client_limits(const ProviderSettings& settings) {
@@ -53,8 +52,14 @@ std::optional<std::size_t> Provider::pick_key(TimePoint now) const {
   return std::nullopt;
 }
 
-TimePoint Provider::next_key_at() const {
-  return std::ranges::min_element(keys_, {}, &Key::out_until)->out_until;
+void Provider::rest_key(std::size_t key, TimePoint until, KeyRest why) {
+  keys_[key].out_until = until;
+  keys_[key].why = why;
+}
+
+Provider::Resting Provider::next_key() const {
+  const auto next = std::ranges::min_element(keys_, {}, &Key::out_until);
+  return {.until = next->out_until, .why = next->why};
 }
 
 void Provider::add_key_field(std::size_t key, http::OwnedFields& fields) const {

@@ -43,8 +43,14 @@ class Provider {
   void add_key_field(std::size_t key, http::OwnedFields& fields) const;
   // Without its keys: some providers repeat them in their refusals.
   std::string without_keys(std::string text) const;
-  void rest_key(std::size_t key, TimePoint until) { keys_[key].out_until = until; }
-  TimePoint next_key_at() const;  // when the first of them is good again
+  enum class KeyRest : std::uint8_t { kBusy, kRefused };  // why a key is out
+  void rest_key(std::size_t key, TimePoint until, KeyRest why);
+  // Of keys that are out, the one that is good again first.
+  struct Resting {
+    TimePoint until;
+    KeyRest why;
+  };
+  Resting next_key() const;
 
   std::size_t active = 0;  // calls under way
 
@@ -52,6 +58,7 @@ class Provider {
   struct Key {
     Secret secret;
     TimePoint out_until{};
+    KeyRest why = KeyRest::kBusy;
   };
   Task<Result<std::unique_ptr<http::Transport>>> dial(TimePoint deadline);
   Task<Result<linux::UniqueFd>> dial_host(std::string host, std::uint16_t port, TimePoint deadline);

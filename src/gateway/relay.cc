@@ -1,6 +1,9 @@
 #include "relay.h"
 
+#include <time.h>
+
 #include <algorithm>
+#include <ctime>
 
 #include <fmt/format.h>
 
@@ -8,6 +11,8 @@
 #include "event_cutter.h"
 #include "pons/base/text.h"
 #include "pons/base/version.h"
+#include "pons/models/lost.h"
+#include "pons/models/server_tools.h"
 #include "stream_relay.h"
 
 namespace pons::gateway {
@@ -18,7 +23,10 @@ using models::Failing;
 using models::Failure;
 using models::Protocol;
 
-constexpr Duration kKeepAlive = std::chrono::seconds(10);
+constexpr Duration kLastBytesTime = std::chrono::seconds(1);  // behind the end of an answer
+// When the client has left: the end of an answer says what it costs, and may be on its way.
+constexpr Duration kLeavingTime = std::chrono::milliseconds(500);
+constexpr std::size_t kLeavingBytesMax = std::size_t{1} << 20;
 constexpr std::size_t kAnswerBytesMax = std::size_t{64} << 20;
 constexpr std::size_t kPreludeBytesMax = std::size_t{256} << 10;
 constexpr std::size_t kErrorBytesMax = std::size_t{256} << 10;
@@ -36,12 +44,18 @@ Failure failure_of(const Error& error) {
   }
 }
 
+// A number of seconds, or a date: "Sun, 06 Nov 1994 08:49:37 GMT".
 std::optional<Duration> retry_after(std::optional<std::string_view> field) {
   if (!field) return std::nullopt;
-  constexpr std::uint64_t kLongest = 3'600;
-  const auto seconds = parse_decimal(*field);
-  if (!seconds) return std::nullopt;
-  return Duration(std::chrono::seconds(std::min(*seconds, kLongest)));
+  constexpr std::chrono::seconds kLongest = std::chrono::hours(1);
+  if (const auto seconds = parse_decimal(*field))
+    return std::chrono::seconds(std::min<std::uint64_t>(*seconds, kLongest.count()));
+  std::tm parts{};
+  const std::string text(*field);
+  const char* const end = strptime(text.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+  if (end == nullptr || *end != '\0') return std::nullopt;
+  const std::chrono::seconds left(timegm(&parts) - std::time(nullptr));
+  return std::clamp(left, std::chrono::seconds(0), kLongest);
 }
 
 // What a provider says about its limits is of use to who calls it in its own protocol.
@@ -92,16 +106,25 @@ class Relay {
         watchers_(loop) {}
 
   [[gnu::noinline]] Task<Outcome> run() {
+    Outcome outcome = co_await ask();
+    if (leaving_) outcome.ending = Ending::kClientGone;
+    co_return outcome;
+  }
+
+ private:
+  [[gnu::noinline]] Task<Outcome> ask() {
     auto prepared = prepare();
-    if (!prepared)
-      co_return fail({.kind = Failing::kInvalidRequest, .message = prepared.error().message});
+    if (!prepared) {
+      outcome_.failure = {.kind = Failing::kInvalidRequest, .message = prepared.error().message};
+      outcome_.ending = Ending::kUnfit;
+      co_return std::move(outcome_);
+    }
     client_.set_fields({});  // of whoever was asked before
     watchers_.spawn(watch_client());
     feed_.emplace(loop_, provider_, std::move(*prepared), news_);
     const ProviderSettings& settings = provider_.settings();
     deadline_ = loop_.now() + (request_.facts.stream ? settings.first_event_time * request_.patience
                                                      : settings.whole_time);
-    keep_alive_at_ = loop_.now() + kKeepAlive;
     while (feed_->head() == nullptr) {
       if (feed_->error()) co_return fail(failure_of(*feed_->error()));
       if (auto ended = co_await wait()) co_return std::move(*ended);
@@ -112,20 +135,23 @@ class Relay {
       co_return fail(
           {.kind = Failing::kUpstream,
            .message = "the model provider's answer is compressed, which was not asked for"});
-    http::OwnedFields fields =
-        is_same_protocol() ? fields_for_client(*feed_->head()) : http::OwnedFields();
-    fields.emplace_back("x-pons-provider", settings.name);
-    fields.emplace_back("x-pons-model", std::string(model_));
-    if (!omitted_.empty()) fields.emplace_back("x-pons-omitted", omitted_text(omitted_));
-    client_.set_fields(std::move(fields));
+    client_.set_fields(answer_fields());
     const auto type = feed_->find("content-type");
     const bool streams = type && type->starts_with("text/event-stream");
     if (streams && request_.facts.stream) co_return co_await pass_stream_on();
     co_return co_await pass_whole_on(streams);
   }
 
- private:
   bool is_same_protocol() const { return spoken_ == request_.protocol; }
+
+  http::OwnedFields answer_fields() const {
+    http::OwnedFields fields =
+        is_same_protocol() ? fields_for_client(*feed_->head()) : http::OwnedFields();
+    fields.emplace_back("x-pons-provider", provider_.settings().name);
+    fields.emplace_back("x-pons-model", std::string(model_));
+    if (!omitted_.empty()) fields.emplace_back("x-pons-omitted", omitted_text(omitted_));
+    return fields;
+  }
 
   // Some providers repeat the key that they refuse.
   Failure without_keys(Failure failure) const {
@@ -140,9 +166,24 @@ class Relay {
     return std::move(outcome_);
   }
 
+  // Of what the provider speaks, the client's own protocol, or else the first that has words for
+  // the request.
   Result<http::ClientRequest> prepare() {
     const ProviderSettings& settings = provider_.settings();
-    spoken_ = settings.speaks(request_.protocol) ? request_.protocol : settings.protocols.front();
+    if (settings.speaks(request_.protocol)) return prepare_in(request_.protocol);
+    std::optional<Error> refusal;
+    for (const Protocol protocol : settings.protocols) {
+      auto prepared = prepare_in(protocol);
+      if (prepared) return prepared;
+      if (!refusal) refusal = std::move(prepared.error());
+    }
+    return std::move(*refusal);
+  }
+
+  Result<http::ClientRequest> prepare_in(Protocol protocol) {
+    const ProviderSettings& settings = provider_.settings();
+    spoken_ = protocol;
+    omitted_.clear();
     http::ClientRequest sent{.method = "POST", .target = endpoint_of(settings.url, spoken_)};
     sent.fields = {{"Content-Type", "application/json"},
                    {"Accept", request_.facts.stream ? "text/event-stream" : "application/json"},
@@ -152,6 +193,8 @@ class Relay {
       for (const auto& field : request_.fields) sent.fields.push_back(field);
     } else {
       models::Request translated = *TRY(request_.whole());
+      models::leave_out_search(translated, omitted_);
+      models::name_what_is_lost(translated, omitted_);
       names_.emplace(translated, spoken_);
       sent.body = TRY(models::protocol_text(spoken_).write_request(translated, model_, omitted_));
     }
@@ -177,34 +220,51 @@ class Relay {
     news_.set();
   }
 
+  // Nobody reads what comes any more; for a moment it is read for what it says about its cost.
+  void begin_to_leave() {
+    leaving_ = true;
+    deadline_ = std::min(deadline_, loop_.now() + kLeavingTime);
+  }
+
+  std::string take_bytes() {
+    std::string bytes = feed_->take();
+    if (leaving_) read_leaving_ += bytes.size();
+    return bytes;
+  }
+
+  Outcome leave() {
+    outcome_.ending = Ending::kClientGone;
+    return std::move(outcome_);
+  }
+
   // Until there is news. An outcome when there is nothing to wait for any more.
   [[gnu::noinline]] Task<std::optional<Outcome>> wait() {
-    const TimePoint until = request_.facts.stream ? std::min(deadline_, keep_alive_at_) : deadline_;
+    const bool keeps_alive = request_.facts.stream && !leaving_;
+    const TimePoint until = keeps_alive ? std::min(deadline_, client_.keep_alive_at()) : deadline_;
     const linux::Wait waited = co_await news_.wait(until);
     news_.reset();
-    if (gone_) {
-      outcome_.ending = Ending::kClientGone;
-      co_return std::move(outcome_);
-    }
+    if (gone_ && !leaving_) begin_to_leave();
     // First: bytes that trickle in are news, and no answer.
-    if (loop_.now() >= deadline_) {
+    if (loop_.now() >= deadline_ || read_leaving_ > kLeavingBytesMax) {
+      if (leaving_) co_return leave();
       Failure late{.kind = Failing::kTimeout,
                    .message = "the model provider did not answer in time"};
       co_return relayed_ ? co_await break_off(std::move(late)) : fail(std::move(late));
     }
     if (waited == linux::Wait::kReady) co_return std::nullopt;
-    keep_alive_at_ = loop_.now() + kKeepAlive;
-    if (!co_await client_.keep_alive()) {
-      outcome_.ending = Ending::kClientGone;
-      co_return std::move(outcome_);
-    }
+    if (keeps_alive && !co_await client_.keep_alive(loop_.now())) begin_to_leave();
     co_return std::nullopt;
   }
 
-  // After something of the answer has reached the client, nobody else can be asked.
+  // After something of the answer has reached the client, nobody else can be asked. Its stream ends
+  // with the failure, counted on from what was told.
   [[gnu::noinline]] Task<Outcome> break_off(Failure failure) {
     failure = without_keys(std::move(failure));
-    co_await client_.refuse(failure);
+    if (!leaving_) {
+      std::string out;
+      stream_->fail(failure, out);
+      co_await client_.end_with(provider_.without_keys(std::move(out)));
+    }
     outcome_.ending = Ending::kBroken;
     outcome_.failure = std::move(failure);
     co_return std::move(outcome_);
@@ -221,7 +281,7 @@ class Relay {
     const auto after = retry_after(feed_->find("retry-after"));
     std::string body;
     while (true) {
-      body += feed_->take();
+      body += take_bytes();
       if (feed_->is_over() || body.size() > kErrorBytesMax) break;
       if (auto ended = co_await wait()) co_return std::move(*ended);
     }
@@ -235,54 +295,91 @@ class Relay {
   void note(const StreamRelay& stream) {
     outcome_.usage = stream.usage();
     outcome_.is_usage_known = stream.usage() != models::Usage{};
+    outcome_.is_usage_final = outcome_.is_usage_known && stream.is_sealed();
     outcome_.output_bytes = stream.output_bytes();
     outcome_.response_id = stream.response_id();
   }
 
+  void note_whole(const models::Usage& usage) {
+    outcome_.usage = usage;
+    outcome_.is_usage_known = outcome_.is_usage_final = usage != models::Usage{};
+  }
+
+  // What the events that are here come to. An event that nobody can read, or that reports a
+  // failure, leaves nothing in `out`.
+  std::optional<Failure> take_events(EventCutter& cutter, StreamRelay& stream, std::string& out) {
+    while (true) {
+      const auto event = cutter.next();
+      if (!event) return failure_of(event.error());
+      if (!*event) return std::nullopt;
+      const std::size_t before = out.size();
+      const auto taken = stream.take(**event, out);
+      note(stream);
+      if (!taken || stream.failure()) {
+        out.resize(before);
+        return taken ? *stream.failure() : failure_of(taken.error());
+      }
+      // Comments are no progress.
+      if (!leaving_ && (*event)->find("data:") != std::string_view::npos)
+        deadline_ = loop_.now() + provider_.settings().next_event_time;
+    }
+  }
+
+  std::optional<Failure> end(StreamRelay& stream, std::string& out) {
+    if (feed_->error()) return failure_of(*feed_->error());
+    const auto ended = stream.end(out);
+    note(stream);
+    if (!ended) return failure_of(ended.error());
+    return stream.failure();
+  }
+
+  // Until the connection has ended, too, so that it can serve again; not for long. False: no more
+  // of it.
+  [[gnu::noinline]] Task<bool> wait_for_last_bytes() {
+    if (last_bytes_until_ == TimePoint{}) last_bytes_until_ = loop_.now() + kLastBytesTime;
+    const linux::Wait waited = co_await news_.wait(last_bytes_until_);
+    news_.reset();
+    co_return waited == linux::Wait::kReady && !gone_ && loop_.now() < last_bytes_until_;
+  }
+
+  // What has come, to the client, if it is still there.
+  [[gnu::noinline]] Task<> pass(std::string& out) {
+    if (!std::exchange(relayed_, true)) request_.forget_body();
+    client_.hears(loop_.now());
+    if (!leaving_ && !co_await client_.send(out)) begin_to_leave();
+    out.clear();
+    progress_(outcome_.usage, outcome_.output_bytes);
+  }
+
   [[gnu::noinline]] Task<Outcome> pass_stream_on() {
-    const auto stream =
-        is_same_protocol()
-            ? pass_stream(spoken_, spoken_ == Protocol::kChat && !request_.facts.wants_usage)
-            : translate_stream(spoken_, request_.protocol, *request_.read, *names_);
+    stream_ = is_same_protocol()
+                  ? pass_stream(spoken_, spoken_ == Protocol::kChat && !request_.facts.wants_usage)
+                  : translate_stream(spoken_, request_.protocol, *request_.read, *names_);
+    StreamRelay& stream = *stream_;
     EventCutter cutter;
     std::string out;
     while (true) {
-      cutter.add(feed_->take());
-      const bool over = feed_->is_over();
-      while (true) {
-        auto event = cutter.next();
-        if (!event) co_return co_await fail_here(failure_of(event.error()));
-        if (!*event) break;
-        if (auto taken = stream->take(**event, out); !taken)
-          co_return co_await fail_here(failure_of(taken.error()));
-        note(*stream);
-        if (stream->failure()) co_return co_await fail_here(*stream->failure());
-        if ((*event)->find("data:") != std::string_view::npos)  // comments are no progress
-          deadline_ = loop_.now() + provider_.settings().next_event_time;
+      cutter.add(take_bytes());
+      bool over = feed_->is_over();
+      std::optional<Failure> failure = take_events(cutter, stream, out);
+      if (!failure && over && !stream.is_sealed()) failure = end(stream, out);
+      over = over || failure;
+      if (failure && !stream.is_sealed()) {
+        if (relayed_ && !out.empty() && !leaving_) (void)co_await client_.send(out);
+        co_return co_await fail_here(std::move(*failure));
       }
-      if (over) {
-        auto ended = feed_->error() ? Result<void>(*feed_->error()) : stream->end(out);
-        note(*stream);
-        if (!ended) co_return co_await fail_here(failure_of(ended.error()));
-        if (stream->failure()) co_return co_await fail_here(*stream->failure());
-      }
-      if (!stream->has_begun() && out.size() > kPreludeBytesMax)
+      if (!stream.has_begun() && out.size() > kPreludeBytesMax)
         co_return fail({.kind = Failing::kUpstream,
                         .message = "the model provider sends everything but an answer"});
-      if (!out.empty() && (stream->has_begun() || over)) {
-        if (!std::exchange(relayed_, true)) request_.forget_body();
-        keep_alive_at_ = loop_.now() + kKeepAlive;
-        if (!co_await client_.send(out)) {
-          outcome_.ending = Ending::kClientGone;
-          co_return std::move(outcome_);
-        }
-        out.clear();
-        progress_(outcome_.usage, outcome_.output_bytes);
-      }
+      if (!out.empty() && (stream.has_begun() || over)) co_await pass(out);
       if (over) break;
-      if (auto ended = co_await wait()) co_return std::move(*ended);
+      if (stream.is_sealed()) {
+        if (leaving_ || !co_await wait_for_last_bytes()) break;
+      } else if (auto ended = co_await wait()) {
+        co_return std::move(*ended);
+      }
     }
-    co_await client_.finish();
+    if (!leaving_) co_await client_.finish();
     outcome_.ending = Ending::kAnswered;
     co_return std::move(outcome_);
   }
@@ -290,47 +387,54 @@ class Relay {
   [[gnu::noinline]] Task<Outcome> pass_whole_on(bool streams) {
     std::string body;
     while (true) {
-      body += feed_->take();
+      body += take_bytes();
       if (body.size() > kAnswerBytesMax)
         co_return fail({.kind = Failing::kUpstream, .message = "the answer is too large"});
       if (feed_->is_over()) break;
       if (auto ended = co_await wait()) co_return std::move(*ended);
     }
-    if (feed_->error()) co_return fail(failure_of(*feed_->error()));
-    outcome_.output_bytes = body.size();
     const auto& theirs = models::protocol_text(spoken_);
+    // A connection that broke behind the last byte of an answer takes nothing from it.
+    if (feed_->error() && !(streams ? collect(theirs, body, Cut::kYes) : theirs.read_answer(body)))
+      co_return fail(failure_of(*feed_->error()));
+    outcome_.output_bytes = body.size();
     if (is_same_protocol() && !request_.facts.stream && !streams) {
       if (!trim(body).starts_with('{'))
         co_return fail({.kind = Failing::kUpstream, .message = "the answer is no JSON object"});
-      outcome_.usage = theirs.usage_of(body);
-      outcome_.is_usage_known = outcome_.usage != models::Usage{};
+      note_whole(theirs.usage_of(body));
       if (spoken_ == Protocol::kResponses) outcome_.response_id = response_id_in(body);
       client_.answer(std::move(body));
     } else {
-      auto answer = streams ? collect(theirs, body) : theirs.read_answer(body);
+      auto answer = streams ? collect(theirs, body, Cut::kNo) : theirs.read_answer(body);
       if (!answer) co_return fail(failure_of(answer.error()));
-      outcome_.usage = answer->usage;
-      outcome_.is_usage_known = answer->usage != models::Usage{};
-      if (!co_await give_answer(std::move(*answer))) {
-        outcome_.ending = Ending::kClientGone;
-        co_return std::move(outcome_);
-      }
+      note_whole(answer->usage);
+      models::name_what_is_lost(*answer, request_.protocol, omitted_);
+      client_.set_fields(answer_fields());
+      if (!leaving_ && !co_await give_answer(std::move(*answer))) co_return leave();
     }
     outcome_.ending = Ending::kAnswered;
     co_return std::move(outcome_);
   }
 
-  // A stream to a client that wants the whole.
-  static Result<models::Answer> collect(const models::ProtocolText& theirs, std::string_view body) {
+  // A stream to a client that wants the whole. One that was cut must have had its last word.
+  enum class Cut : std::uint8_t { kNo, kYes };
+  static Result<models::Answer> collect(const models::ProtocolText& theirs, std::string_view body,
+                                        Cut cut) {
     const auto reader = theirs.stream_reader();
     models::AnswerBuilder builder;
-    const auto sink = [&](const models::AnswerEvent& event) { builder.take(event); };
+    bool is_sealed = false;
+    const auto sink = [&](const models::AnswerEvent& event) {
+      is_sealed = is_sealed || std::holds_alternative<models::AnswerEnds>(event);
+      builder.take(event);
+    };
     http::EventStreamParser parser(kAnswerBytesMax);
     Result<void> read;
     TRY_VOID(parser.feed(body, [&](const http::ServerEvent& event) {
       if (read) read = reader->feed(event, sink);
     }));
     TRY_VOID(read);
+    if (cut == Cut::kYes && !is_sealed)
+      return make_error(ErrorCode::kUnavailable, "read answer", "the provider's stream broke off");
     TRY_VOID(reader->finish(sink));
     if (builder.failure())
       return make_error(ErrorCode::kUnavailable, "read answer", builder.failure()->message);
@@ -370,9 +474,12 @@ class Relay {
   Outcome outcome_;
   bool relayed_ = false;  // something of an answer has gone to the client
   bool gone_ = false;
+  bool leaving_ = false;  // the client is gone, and that is known here
+  std::size_t read_leaving_ = 0;
   TimePoint deadline_{};
-  TimePoint keep_alive_at_{};
+  TimePoint last_bytes_until_{};
   linux::Event news_;
+  std::unique_ptr<StreamRelay> stream_;
   std::optional<AnswerFeed> feed_;
   linux::TaskGroup watchers_;  // last: its tasks use all of the above
 };

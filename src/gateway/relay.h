@@ -15,6 +15,7 @@ namespace pons::gateway {
 enum class Ending : std::uint8_t {
   kAnswered,
   kFailed,  // the client has heard nothing of an answer: somebody else may be asked
+  kUnfit,   // the provider's protocol has no words for the request: it was not asked
   kBroken,  // an answer had begun; the client was told
   kClientGone,
 };
@@ -22,10 +23,11 @@ enum class Ending : std::uint8_t {
 // What became of one try.
 struct Outcome {
   Ending ending = Ending::kFailed;
-  models::Failure failure = {};  // of kFailed and kBroken
+  models::Failure failure = {};  // of kFailed, kUnfit and kBroken
   int upstream_status = 0;       // 0: none came
   models::Usage usage = {};      // as the provider says, or as far as it did
   bool is_usage_known = false;
+  bool is_usage_final = false;   // it is of the whole answer
   std::size_t output_bytes = 0;  // text, thinking and arguments that came
   std::string response_id = {};
 };

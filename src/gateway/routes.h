@@ -17,4 +17,13 @@ std::vector<http::Route> operator_routes(Models& models);
 // each charged to its project once, however often it is told.
 std::vector<http::Route> sandbox_routes(Models& models);
 
+// For the brain. POST /session-keys {"project", "agent", "session", "sandbox", "models",
+// "cost_nano_usd", "tokens"} makes a key that is good in that sandbox, for these models and so much
+// at the most: {"id", "key"}. GET /session-keys/{id}: what was used with it. DELETE revokes it.
+std::vector<http::Route> session_key_routes(Models& models);
+
+// For the brain. POST /questions/{id}/end: what the calls came to that named the question in
+// x-pons-question; from then on none of it is begun. 409 while one is under way.
+std::vector<http::Route> question_routes(Models& models);
+
 }  // namespace pons::gateway

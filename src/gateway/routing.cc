@@ -95,6 +95,11 @@ Result<Routing::Line> Routing::candidates(std::string_view model, std::string_vi
                                 model.substr(0, 128), fmt::join(names, ", ")));
 }
 
+bool Routing::spreads(std::string_view model) const {
+  const auto route = settings_.routes.find(model);
+  return route != settings_.routes.end() && route->second.order == ModelRoute::Order::kByWeight;
+}
+
 void Routing::remember(std::string_view project, std::string_view response_id,
                        std::shared_ptr<Candidate> candidate) {
   constexpr std::size_t kRememberedMax = 10'000;

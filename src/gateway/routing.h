@@ -56,6 +56,8 @@ class Routing {
   // well, because that one has its prompt in its cache. kNotFound with the names that exist.
   using Line = std::vector<std::shared_ptr<Candidate>>;
   Result<Line> candidates(std::string_view model, std::string_view affinity);
+  // Whether conversations with it are spread, so that their names matter.
+  bool spreads(std::string_view model) const;
 
   // Which deployment made a response for a project, for the next request that builds on it; null
   // when nobody here knows. Some thousands are remembered.

@@ -120,7 +120,7 @@ class Play {
         outcome_.output_bytes += grows->text.size();
         if (pieces++ > 0 && !co_await pause(loop_, client_, scripted_.chunk_delay))
           co_return leave();
-        if (scripted_.failure && pieces > scripted_.failure_after) co_return co_await fail();
+        if (scripted_.failure && pieces > scripted_.failure_after) co_return co_await fail(*writer);
       }
       if (std::holds_alternative<models::AnswerEnds>(event)) {
         if (scripted_.end != ScriptedAnswer::End::kWhole) co_return co_await break_off();
@@ -146,10 +146,12 @@ class Play {
     return std::move(outcome_);
   }
 
-  Task<Outcome> fail() {
+  Task<Outcome> fail(models::AnswerWriter& writer) {
     outcome_.failure = *scripted_.failure;
     outcome_.ending = Ending::kBroken;
-    co_await client_.refuse(*scripted_.failure);
+    std::string out;
+    writer.take(*scripted_.failure, out);
+    co_await client_.end_with(std::move(out));
     co_return std::move(outcome_);
   }
 

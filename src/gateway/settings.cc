@@ -130,7 +130,11 @@ Result<ProviderSettings> read_provider(const std::string& name, const JsonPlace&
     if (settings.protocols.empty()) return place.at("protocols").refuse("must name one at least");
   }
   if (place.has("serves")) settings.serves = TRY(texts_of(place.at("serves")));
-  if (place.has("authority_file")) settings.authority_file = TRY(place.at("authority_file").text());
+  if (place.has("authority_file")) {
+    settings.authority_file = TRY(place.at("authority_file").text());
+    if (!settings.authority_file.starts_with('/'))
+      return place.at("authority_file").refuse("must be an absolute path");
+  }
   if (place.has("proxy")) {
     settings.proxy = TRY(place.at("proxy").text());
     const auto proxy = ProviderUrl::parse(settings.proxy);
@@ -207,6 +211,17 @@ Result<ModelRoute> read_route(const JsonPlace& place, const ModelSettings& setti
 
 bool ProviderSettings::speaks(Protocol protocol) const {
   return std::ranges::find(protocols, protocol) != protocols.end();
+}
+
+Duration ProviderSettings::longest_silence() const {
+  return std::max({first_event_time * kLastPatience, next_event_time, whole_time});
+}
+
+Duration ModelSettings::longest_silence() const {
+  Duration longest{};
+  for (const auto& [name, provider] : providers)
+    longest = std::max(longest, provider.longest_silence());
+  return longest;
 }
 
 Result<ProviderUrl> ProviderUrl::parse(std::string_view text) {

@@ -39,8 +39,10 @@ TEST(SettingsTest, WhatMakesNoSenseIsRefusedAtItsPlace) {
   EXPECT_NE(refused({{"a", R"({"kind":"openai"})"}}, {{"smart", R"({"try":["a"]})"}})
                 .find("PROVIDER/MODEL"),
             std::string::npos);
-  EXPECT_NE(refused({{"a", R"({"kind":"openai","key_file":"relative"})"}}).find("absolute"),
-            std::string::npos);
+  for (const char* file : {"key_file", "authority_file"})
+    EXPECT_NE(refused({{"a", R"({"kind":"openai",")" + std::string(file) + R"(":"relative"})"}})
+                  .find("absolute"),
+              std::string::npos);
 }
 
 TEST(SettingsTest, UrlsAreTakenApart) {
@@ -62,6 +64,17 @@ TEST(SettingsTest, AnOpenAiSpeaksBothOfItsProtocols) {
   EXPECT_TRUE(settings.providers.at("o").speaks(models::Protocol::kChat));
   EXPECT_TRUE(settings.providers.at("o").speaks(models::Protocol::kResponses));
   EXPECT_FALSE(settings.providers.at("o").speaks(models::Protocol::kMessages));
+}
+
+TEST(SettingsTest, TheLongestSilenceIsThatOfTheMostPatientProvider) {
+  const auto settings =
+      read_model_settings(
+          {{"a", R"({"kind":"openai","whole_seconds":7200})"},
+           {"b", R"({"kind":"openai","first_event_seconds":5000,"whole_seconds":60})"}},
+          {})
+          .value();
+  EXPECT_EQ(settings.providers.at("a").longest_silence(), std::chrono::hours(2));
+  EXPECT_EQ(settings.longest_silence(), std::chrono::seconds(10'000)) << "the last has more time";
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ class PassedStream final : public StreamRelay {
     }));
     if (!readable) return unreadable();
     if (!hidden) out += raw;
+    if (watch_->failure() && protocol_ == Protocol::kResponses) failure_event_ = raw;
     return {};
   }
 
@@ -65,6 +66,11 @@ class PassedStream final : public StreamRelay {
     if (!watch_->is_whole()) return broken_off();
     return {};
   }
+  void fail(const models::Failure& failure, std::string& out) override {
+    out += failure_event_;
+    watch_->end_with(failure, out);
+  }
+  bool is_sealed() const override { return watch_->is_sealed(); }
 
   const models::Usage& usage() const override { return watch_->usage(); }
   bool has_begun() const override { return watch_->began(); }
@@ -78,6 +84,7 @@ class PassedStream final : public StreamRelay {
   EventReader events_;
   std::unique_ptr<models::StreamWatch> watch_;
   std::string response_id_;
+  std::string failure_event_;  // that the provider told it with
 };
 
 class TranslatedStream final : public StreamRelay {
@@ -102,6 +109,10 @@ class TranslatedStream final : public StreamRelay {
     if (!whole_) return broken_off();
     return {};
   }
+  void fail(const models::Failure& failure, std::string& out) override {
+    writer_->take(failure, out);
+  }
+  bool is_sealed() const override { return whole_; }
 
   const models::Usage& usage() const override { return usage_; }
   bool has_begun() const override { return begun_; }

@@ -19,6 +19,12 @@ class StreamRelay {
   virtual Result<void> take(std::string_view raw, std::string& out) = 0;
   // The provider's stream is over: an error unless the answer was whole.
   virtual Result<void> end(std::string& out) = 0;
+  // Ends the client's stream with a failure, after what it has been told. It is told in the
+  // provider's words where they are the client's own: then `out` may hold anything that provider
+  // says.
+  virtual void fail(const models::Failure& failure, std::string& out) = 0;
+  // The answer's own last word was seen: it is whole, however its connection ends.
+  virtual bool is_sealed() const = 0;
 
   virtual const models::Usage& usage() const = 0;
   virtual bool has_begun() const = 0;  // something of an answer was seen

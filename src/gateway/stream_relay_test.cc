@@ -44,6 +44,43 @@ TEST(StreamRelayTest, AStreamWithoutItsEndIsBroken) {
   EXPECT_FALSE(pass_stream(Protocol::kMessages, false)->take("data: nonsense\n\n", out));
 }
 
+TEST(StreamRelayTest, OnlyTheLastWordOfItsProtocolSealsAStream) {
+  const auto relay = pass_stream(Protocol::kChat, false);
+  models::Request request{.protocol = Protocol::kMessages, .model = "m"};
+  const models::ToolNames names(request, Protocol::kChat);
+  const auto translated = translate_stream(Protocol::kChat, Protocol::kMessages, request, names);
+  std::string out;
+  for (StreamRelay* const one : {relay.get(), translated.get()}) {
+    for (const char* event : {kText, kStop, kUsage}) {
+      ASSERT_TRUE(one->take(event, out));
+      EXPECT_FALSE(one->is_sealed()) << event;
+    }
+    ASSERT_TRUE(one->take(kDone, out));
+    EXPECT_TRUE(one->is_sealed());
+  }
+  const auto messages = pass_stream(Protocol::kMessages, false);
+  ASSERT_TRUE(
+      messages->take("data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"}}\n\n", out));
+  ASSERT_TRUE(messages->take("data: {\"type\":\"message_delta\",\"delta\":{}}\n\n", out));
+  EXPECT_FALSE(messages->is_sealed());
+  ASSERT_TRUE(messages->take("data: {\"type\":\"message_stop\"}\n\n", out));
+  EXPECT_TRUE(messages->is_sealed());
+}
+
+TEST(StreamRelayTest, WhatServersSayBesideAnAnswerPasses) {
+  std::string out;
+  const auto chat = pass_stream(Protocol::kChat, false);
+  for (const char* event : {"data: {\"type\":\"ping\"}\n\n", kText, kStop, kDone})
+    ASSERT_TRUE(chat->take(event, out)) << event;
+  EXPECT_TRUE(chat->end(out));
+  const auto messages = pass_stream(Protocol::kMessages, false);
+  for (const char* event : {"data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"}}\n\n",
+                            "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+                            "data: {\"type\":\"message_stop\"}\n\n", kDone})
+    ASSERT_TRUE(messages->take(event, out)) << event;
+  EXPECT_TRUE(messages->end(out));
+}
+
 TEST(StreamRelayTest, AnotherProtocolGetsItsOwnEvents) {
   models::Request request{.protocol = Protocol::kMessages, .model = "m"};
   const models::ToolNames names(request, Protocol::kChat);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "model_call.h"
+#include "refusals.h"
 
 namespace pons::gateway {
 
@@ -39,6 +40,19 @@ Task<std::optional<std::string>> ask_provider(Provider& provider, TimePoint now,
   co_return std::nullopt;
 }
 
+// It costs no money and no tokens, and is a request all the same: the provider has limits, too.
+Result<budget::Call> begin_count(Models& models, const Caller& caller, const std::string& asked,
+                                 const Deployment& deployment, budget::Refused* refused) {
+  static const budget::Price kNothing{};
+  return models.book.begin_call({.node_id = caller.key,
+                                 .model = deployment.model,
+                                 .asked = asked,
+                                 .provider = deployment.provider,
+                                 .is_sent = true,
+                                 .price = &kNothing},
+                                refused);
+}
+
 }  // namespace
 
 Task<> answer_token_count(Models& models, http::Exchange& exchange, Caller caller) {
@@ -60,17 +74,26 @@ Task<> answer_token_count(Models& models, http::Exchange& exchange, Caller calle
   const bool may_ask = key && (models.book.keys().may_call(**key, request->facts.model) ||
                                models.book.keys().may_call(**key, deployment.model));
   if (provider != nullptr && provider->settings().speaks(kProtocol) && may_ask) {
+    budget::Refused refused;
+    auto asked = begin_count(models, caller, request->facts.model, deployment, &refused);
+    if (!asked) {
+      models.metrics.count_refusal(asked.error().code);
+      co_await client.refuse(failure_of_refusal(asked.error(), refused, wall_ms()));
+      co_return;
+    }
     auto counted = co_await linux::within(
         models.loop, models.loop.now() + kCountTime,
         ask_provider(*provider, models.loop.now(), deployment.model, *request));
-    if (counted && *counted) {
+    const bool is_counted = counted && *counted;
+    (void)asked->settle({}, is_counted ? budget::Outcome::kDone : budget::Outcome::kFailed);
+    if (is_counted) {
       client.answer(std::move(**counted));
       co_return;
     }
   }
   client.set_fields({{"x-pons-estimate", "true"}});
-  client.answer(
-      fmt::format("{{\"input_tokens\":{}}}", models::estimate_tokens(request->body.size())));
+  client.answer(fmt::format("{{\"input_tokens\":{}}}",
+                            models::most_prompt_tokens(request->facts, request->body_bytes)));
 }
 
 }  // namespace pons::gateway

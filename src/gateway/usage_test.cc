@@ -1,5 +1,7 @@
 // What is told about usage: warnings, and the time of sandboxes.
 
+#include <set>
+
 #include <nlohmann/json.hpp>
 
 #include "gateway_fixture.h"
@@ -61,6 +63,118 @@ TEST_F(UsageTest, OnlyTheBrainTellsOfSandboxesAndInThisShape) {
                             R"([{"id":"a","project":"a/b","seconds":1}])"})
     EXPECT_EQ(charge("brain", wrong).status, 400) << wrong;
   EXPECT_EQ(tell("operator", "/model-usage")["usage"], Json::array());
+}
+
+TEST_F(UsageTest, EachAgentsUsageIsToldByItsName) {
+  const auto call = [&](const std::string& role, const char* agent) {
+    return ask(role, "POST", "/v1/messages", {{"x-pons-agent", agent}},
+               R"({"model":"test","max_tokens":5,"messages":[{"role":"user","content":"hi"}]})")
+        .status;
+  };
+  EXPECT_EQ(call("brain", "writer"), 200);
+  EXPECT_EQ(call("brain", "Pr%C3%BCfer%201"), 200);
+  EXPECT_EQ(call("brain", "Pr%C3%BCfer%201"), 200);
+  EXPECT_EQ(call("front", "writer"), 200);  // who is not the brain has no agents
+  const auto requests = [&](const std::string& role, const std::string& target) {
+    std::map<std::string, std::int64_t> by_agent;
+    for (const Json& row : tell(role, target)["usage"])
+      by_agent[row["agent"].is_null() ? "-" : row["agent"].get<std::string>()] =
+          row["requests"].get<std::int64_t>();
+    return by_agent;
+  };
+  using Sums = std::map<std::string, std::int64_t>;
+  const Sums all = {{"writer", 1}, {"Pr\u00fcfer 1", 2}};
+  for (const auto& [role, target] :
+       {std::pair("front", "/x/usage?by=agent"), std::pair("operator", "/model-usage?by=agent")})
+    EXPECT_EQ(requests(role, target), all);
+  EXPECT_EQ(requests("front", "/x/usage?agent=Pr%C3%BCfer%201"), (Sums{{"Pr\u00fcfer 1", 2}}));
+  EXPECT_EQ(requests("front", "/x/usage?agent=nobody"), Sums());
+  EXPECT_EQ(requests("front", "/x/usage"), (Sums{{"-", 4}})) << "the project, with its agents";
+  EXPECT_EQ(requests("operator", "/model-usage?by=agent&model=other"), Sums());
+  EXPECT_EQ(ask("front", "GET", "/x/usage?by=weight").status, 400);
+}
+
+TEST_F(UsageTest, WhatIsMoreThanAPageIsToldPageByPage) {
+  for (int i = 0; i < 5; ++i)
+    ASSERT_TRUE(run(book_->charge_sandbox(
+        run(book_->keys().create({.project_id = "default", .name = "key"}))->key.id,
+        "sbx_" + std::to_string(i), 1)));
+  const auto all = [&](const std::string& target, const char* list, const char* id) {
+    std::set<std::string> ids;
+    std::size_t rows = 0;
+    std::string page;
+    do {
+      const Json answer =
+          tell("operator", target + "?limit=2" + (page.empty() ? "" : "&page=" + page));
+      EXPECT_LE(answer[list].size(), 2U);
+      for (const Json& row : answer[list]) {
+        ids.insert(row[id].get<std::string>());
+        ++rows;
+      }
+      page = answer["next_page"].is_null() ? "" : answer["next_page"].get<std::string>();
+    } while (!page.empty() && rows < 100);
+    EXPECT_EQ(rows, ids.size()) << "each once";
+    return ids.size();
+  };
+  EXPECT_EQ(all("/model-usage", "usage", "key"), 6U) << "the project's own, too";
+  EXPECT_EQ(all("/model-keys", "keys", "id"), 6U);
+  EXPECT_TRUE(tell("front", "/x/usage")["next_page"].is_null());
+  for (const char* wrong : {"?limit=0", "?limit=5001", "?limit=x", "?page=x"})
+    EXPECT_EQ(ask("operator", "GET", std::string("/model-usage") + wrong).status, 400) << wrong;
+  EXPECT_EQ(ask("operator", "GET", "/model-keys?state=bad").status, 400);
+}
+
+TEST_F(UsageTest, AnAgentsOwnLimitStopsItAndNobodyElse) {
+  const std::string agent = run(book_->keys().ensure_agent("default", "writer"))->id;
+  ASSERT_EQ(ask("operator", "PATCH", "/model-keys/" + agent, {},
+                R"({"limits":[{"what":"requests","amount":0,"window":"total"}]})")
+                .status,
+            200);
+  const auto call = [&](const char* name) {
+    return ask("brain", "POST", "/v1/messages", {{"x-pons-agent", name}},
+               R"({"model":"test","max_tokens":5,"messages":[{"role":"user","content":"hi"}]})")
+        .status;
+  };
+  EXPECT_EQ(call("writer"), 429);
+  EXPECT_EQ(call("reader"), 200);
+}
+
+TEST_F(UsageTest, ACallerHearsNothingOfOtherProjectsOrKeysBesideItsOwn) {
+  const std::string other = run(book_->keys().ensure_root("other"))->id;
+  EXPECT_EQ(ask("front", "GET", "/x/usage?key=" + other).status, 404);
+  EXPECT_EQ(ask("front", "GET", "/x/usage?by=agent&key=" + other).status, 404);
+  const auto ana = run(book_->keys().create({.project_id = "default", .name = "ana"}));
+  const auto ben = run(book_->keys().create({.project_id = "default", .name = "ben"}));
+  ASSERT_TRUE(ana && ben);
+  const auto ask_as_ana = [&](const std::string& target) {
+    return ask("front", "GET", target, {{"x-pons-key", ana->key.id}}).status;
+  };
+  EXPECT_EQ(ask_as_ana("/x/usage"), 200);
+  EXPECT_EQ(ask_as_ana("/x/usage?key=" + ben->key.id), 404);
+  EXPECT_EQ(ask_as_ana("/x/usage?key=" + run(book_->keys().ensure_root("default"))->id), 404);
+  EXPECT_EQ(ask("front", "GET", "/x/usage?key=" + ben->key.id).status, 200) << "below the root";
+}
+
+TEST_F(UsageTest, TimeOfSandboxesThatIsUsedUpStopsItsProject) {
+  const std::string root = run(book_->keys().ensure_root("default"))->id;
+  const auto limit = [&](const std::string& method, const std::string& target, const char* more) {
+    return ask("operator", method, target, {},
+               R"({"limits":[{"what":"sandbox_seconds","amount":60,"window":"day"}])" +
+                   std::string(more) + "}")
+        .status;
+  };
+  EXPECT_EQ(limit("POST", "/model-keys", R"(,"name":"ana")"), 400) << "it would never be reached";
+  EXPECT_EQ(limit("PATCH", "/model-keys/" + root, ""), 200);
+  const auto call = [&] {
+    return ask("brain", "POST", "/v1/messages", {},
+               R"({"model":"test","max_tokens":5,"messages":[{"role":"user","content":"hi"}]})");
+  };
+  EXPECT_EQ(charge("brain", R"([{"id":"a","project":"default","seconds":59}])").status, 200);
+  EXPECT_EQ(call().status, 200);
+  EXPECT_EQ(charge("brain", R"([{"id":"b","project":"default","seconds":1}])").status, 200);
+  const Answer stopped = call();
+  EXPECT_EQ(stopped.status, 429);
+  EXPECT_NE(stopped.text.find("sandbox_seconds"), std::string::npos) << stopped.text;
 }
 
 }  // namespace

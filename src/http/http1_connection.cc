@@ -135,6 +135,9 @@ void Http1Connection::begin_exchange(std::size_t head_bytes) {
   body_broken_ = false;
   body_taken_ = 0;
   body_deadline_ = kNever;
+  const ServerLimits& limits = server_.limits_;
+  body_idle_time_ =
+      limits.body_idle_time_of ? limits.body_idle_time_of(head_) : limits.body_idle_time;
   body_left_ = head_.framing == BodyFraming::kLength ? head_.content_length : 0;
   body_done_ = head_.framing == BodyFraming::kNone ||
                (head_.framing == BodyFraming::kLength && body_left_ == 0);
@@ -193,8 +196,7 @@ Task<Result<std::string_view>> Http1Connection::read_body() {
     CO_TRY(const std::string_view piece, take_body_piece());
     if (!piece.empty()) co_return piece;
     if (body_done_) break;
-    const auto got = co_await fill(
-        std::min(body_deadline_, server_.loop_.now() + server_.limits_.body_idle_time));
+    const auto got = co_await fill(std::min(body_deadline_, server_.loop_.now() + body_idle_time_));
     if (!got || *got == 0) {
       body_broken_ = true;
       if (!got) co_return got.error();

@@ -83,6 +83,7 @@ class Http1Connection final : public Exchange {
   std::uint64_t body_left_ = 0;       // BodyFraming::kLength
   std::uint64_t body_taken_ = 0;      // against the limit
   TimePoint body_deadline_ = kNever;  // of all of it, beside the limit between two pieces
+  Duration body_idle_time_{};
   bool body_done_ = true;
   bool body_broken_ = false;  // framing is in doubt: nothing after this can be trusted
   bool continue_wanted_ = false;

@@ -10,6 +10,10 @@ namespace {
 bool matches(std::string_view pattern, std::string_view path, PathValues& values) {
   values.clear();
   while (!pattern.empty() && !path.empty()) {
+    if (pattern == "{...}") {
+      values.push_back(path);
+      return true;
+    }
     if (pattern.front() != '{') {
       if (pattern.front() != path.front()) return false;
       pattern.remove_prefix(1);
@@ -26,7 +30,8 @@ bool matches(std::string_view pattern, std::string_view path, PathValues& values
 }
 
 bool accepts(std::string_view route_method, std::string_view method) {
-  return route_method == method || (route_method == "GET" && method == "HEAD");
+  return route_method == method || route_method == "*" ||
+         (route_method == "GET" && method == "HEAD");
 }
 
 Task<> dispatch(std::shared_ptr<const std::vector<Route>> routes, Exchange& exchange) {

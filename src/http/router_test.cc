@@ -29,7 +29,8 @@ class RouterTest : public ServerTest {
                  {"POST", "/things", say("create")},
                  {"GET", "/things/special", say("special")},
                  {"GET", "/things/{id}", say("one")},
-                 {"PUT", "/things/{id}/parts/{part}", say("part")}}));
+                 {"PUT", "/things/{id}/parts/{part}", say("part")},
+                 {"*", "/rest/{...}", say("rest")}}));
   }
   std::string ask(const std::string& method, const std::string& target) {
     TextPeer peer = dial();
@@ -54,6 +55,12 @@ TEST_F(RouterTest, NamesInThePatternTakeOneSegmentEach) {
   EXPECT_EQ(body_of("GET", "/things/42"), "one|42");
   EXPECT_EQ(body_of("GET", "/things/special"), "special");
   EXPECT_EQ(body_of("PUT", "/things/42/parts/a%2Fb"), "part|42|a%2Fb");
+}
+
+TEST_F(RouterTest, TheRestOfAPathIsTakenWholeAndByAnyMethod) {
+  EXPECT_EQ(body_of("GET", "/rest/a/b/c"), "rest|a/b/c");
+  EXPECT_EQ(body_of("PATCH", "/rest/a"), "rest|a");
+  EXPECT_TRUE(ask("GET", "/rest/").starts_with("HTTP/1.1 404"));
 }
 
 TEST_F(RouterTest, WhatDoesNotMatchIsNotFound) {

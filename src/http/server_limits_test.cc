@@ -138,6 +138,28 @@ TEST_F(LimitsTest, BodyThatStopsComingIsAnError) {
   EXPECT_EQ(peer.ending(), Ending::kClosed);
 }
 
+TEST_F(LimitsTest, SomeBodiesMayComeMoreSlowlyThanOthers) {
+  const auto read = [](Exchange& exchange) -> Task<> {
+    const auto body = co_await exchange.read_whole_body(100);
+    exchange.respond({.status = body ? 200 : 408});
+  };
+  serve(read,
+        {.body_idle_time = milliseconds(50), .body_idle_time_of = [](const RequestHead& head) {
+           return head.path() == "/slow" ? Duration(std::chrono::minutes(5))
+                                         : Duration(milliseconds(50));
+         }});
+  TextPeer slow = dial();
+  slow.send("POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
+  TextPeer quick = dial();
+  quick.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
+  EXPECT_TRUE(quick.read_answer().starts_with("HTTP/1.1 408 "));
+  slow.send("56789");
+  EXPECT_TRUE(slow.read_answer().starts_with("HTTP/1.1 200 "));
+  // The next request on the connection is another one.
+  slow.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
+  EXPECT_TRUE(slow.read_answer().starts_with("HTTP/1.1 408 "));
+}
+
 TEST_F(LimitsTest, ClientThatVanishesInTheMiddleLeavesNothingBehind) {
   serve(answer);
   for (const std::string_view begun :

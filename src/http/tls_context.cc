@@ -161,14 +161,28 @@ Result<std::shared_ptr<TlsContext>> TlsContext::create_server() {
   return context;
 }
 
+static Result<void> load_authorities(ssl_ctx_st* context, const TlsTrust& trust) {
+  if (trust.authorities.empty()) {
+    const int loaded =
+        trust.authority_file.empty()
+            ? SSL_CTX_set_default_verify_paths(context)
+            : SSL_CTX_load_verify_locations(context, trust.authority_file.c_str(), nullptr);
+    if (loaded != 1) return tls_error("read TLS authorities", trust.authority_file);
+    return {};
+  }
+  const auto certificates = TRY(read_certificates(trust.authorities));
+  if (certificates.empty())
+    return make_error(ErrorCode::kInvalid, "read TLS authorities", "there is no certificate");
+  for (const auto& certificate : certificates)
+    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), certificate.get()) != 1)
+      return tls_error("read TLS authorities");
+  return {};
+}
+
 Result<std::shared_ptr<TlsContext>> TlsContext::create_client(const TlsTrust& trust) {
   auto context = TRY(adopt(create_context(TLS_client_method())));
   SSL_CTX_set_verify(context->native(), SSL_VERIFY_PEER, nullptr);
-  const int loaded =
-      trust.authority_file.empty()
-          ? SSL_CTX_set_default_verify_paths(context->native())
-          : SSL_CTX_load_verify_locations(context->native(), trust.authority_file.c_str(), nullptr);
-  if (loaded != 1) return tls_error("read TLS authorities", trust.authority_file);
+  TRY_VOID(load_authorities(context->native(), trust));
   for (const auto& certificate : TRY(read_certificates(trust.forbidden)))
     context->forbidden_keys_.push_back(key_digest(certificate.get()));
   SSL_CTX_set_cert_verify_callback(context->native(), verify_chain, &context->forbidden_keys_);

@@ -166,6 +166,17 @@ Result<void> Cgroup::join(pid_t pid) {
   return {};
 }
 
+Result<void> Cgroup::join_memory() {
+  if (!is_frozen() && version_ == 2) return join(0);
+  const Directory* memory = find_directory("memory");
+  if (version_ == 2 || memory == nullptr || memory == find_directory("freezer"))
+    return make_error(ErrorCode::kUnsupported, "join control group",
+                      "memory alone, of a group that is frozen");
+  const UniqueFd fd(openat(memory->fd.get(), "tasks", O_WRONLY | O_CLOEXEC));
+  if (!fd || write(fd.get(), "0", 1) < 0) return os_error("join control group", memory->path);
+  return {};
+}
+
 // Version 1 limits memory and memory plus swap, and at no moment may the first exceed the second.
 Result<void> Cgroup::set_memory_v1(const CgroupLimits& limits) {
   constexpr const char* kMemory = "memory.limit_in_bytes";
@@ -210,16 +221,20 @@ CgroupUsage Cgroup::usage() const {
   };
   if (version_ == 2)
     return {.memory_bytes = find_number("memory", "memory.current"),
+            .memory_cache_bytes = keyed("memory", "memory.stat", "file"),
             .memory_peak_bytes = find_number("memory", "memory.peak"),
             .cpu_usec = keyed("cpu", "cpu.stat", "usage_usec"),
             .pids = process_count(),
-            .oom_kills = keyed("memory", "memory.events", "oom_kill")};
+            .oom_kills = keyed("memory", "memory.events", "oom_kill"),
+            .pids_refused = keyed("pids", "pids.events", "max")};
   auto cpu_nanoseconds = find_number("cpuacct", "cpuacct.usage");
   return {.memory_bytes = find_number("memory", "memory.usage_in_bytes"),
+          .memory_cache_bytes = keyed("memory", "memory.stat", "total_cache"),
           .memory_peak_bytes = find_number("memory", "memory.max_usage_in_bytes"),
           .cpu_usec = cpu_nanoseconds.transform([](std::uint64_t n) { return n / 1000; }),
           .pids = process_count(),
-          .oom_kills = keyed("memory", "memory.oom_control", "oom_kill")};
+          .oom_kills = keyed("memory", "memory.oom_control", "oom_kill"),
+          .pids_refused = keyed("pids", "pids.events", "max")};
 }
 
 std::optional<std::uint64_t> Cgroup::process_count() const {
@@ -244,8 +259,10 @@ Result<void> Cgroup::freeze() {
   TRY_VOID(version_ == 2 ? write_value("freezer", "cgroup.freeze", "1")
                          : write_value("freezer", "freezer.state", "FROZEN"));
   auto frozen = await_freezer(version_ == 2 ? "frozen 1" : "FROZEN");
-  // Half frozen it would neither run nor die.
-  if (!frozen) (void)thaw();
+  // Half frozen it would neither run nor die. It is not waited for once more.
+  if (!frozen)
+    (void)(version_ == 2 ? write_value("freezer", "cgroup.freeze", "0")
+                         : write_value("freezer", "freezer.state", "THAWED"));
   return frozen;
 }
 

@@ -11,6 +11,7 @@ TEST_F(FakeCgroupTest, Version2FilesAreWrittenAndRead) {
   put("g/cgroup.procs", "");
   put("g/memory.current", "4096\n");
   put("g/memory.peak", "8192\n");
+  put("g/memory.stat", "anon 1000\nfile_mapped 7\nfile 2048\nkernel 3\n");
   put("g/memory.events", "low 0\nhigh 1\noom 3\noom_kill 2\noom_group_kill 9\n");
   put("g/cpu.stat", "usage_usec 123456\nuser_usec 1\n");
   put("g/pids.current", "max\n");  // not a number
@@ -23,6 +24,7 @@ TEST_F(FakeCgroupTest, Version2FilesAreWrittenAndRead) {
   EXPECT_EQ(get("g/cpu.max"), "150000 100000");
   const CgroupUsage usage = group.usage();
   EXPECT_EQ(usage.memory_bytes, 4096U);
+  EXPECT_EQ(usage.memory_cache_bytes, 2048U);
   EXPECT_EQ(usage.memory_peak_bytes, 8192U);
   EXPECT_EQ(usage.oom_kills, 2U);
   EXPECT_EQ(usage.cpu_usec, 123456U);

@@ -57,15 +57,28 @@ bool probe_nftables() {
   return rules && rules->redirect_outgoing({.tcp = 1, .dns = 1}).has_value();
 }
 
-bool probe_overlayfs() {
+enum class Mounting : std::uint8_t { kRefused, kAsUser, kAsRoot };
+
+// A mount namespace of its own. Without privileges it takes a user namespace around it.
+Mounting enter_own_mounts() {
   const IdMap uid[] = {{.inside = 0, .outside = geteuid(), .count = 1}};
   const IdMap gid[] = {{.inside = 0, .outside = getegid(), .count = 1}};
   const bool privileged = unshare_namespaces({NamespaceKind::kMount}).has_value();
   // Who has no id inside a user namespace can create no file there.
   if (!privileged && (!unshare_namespaces({NamespaceKind::kUser, NamespaceKind::kMount}) ||
                       !write_id_maps(getpid(), uid, gid)))
-    return false;
-  if (!make_mounts_private()) return false;
+    return Mounting::kRefused;
+  if (!make_mounts_private()) return Mounting::kRefused;
+  return privileged ? Mounting::kAsRoot : Mounting::kAsUser;
+}
+
+bool probe_detached_layers() {
+  return enter_own_mounts() != Mounting::kRefused && overlay_takes_detached_layers();
+}
+
+bool probe_overlayfs() {
+  const Mounting mounting = enter_own_mounts();
+  if (mounting == Mounting::kRefused) return false;
   auto scratch = DetachedMount::new_filesystem("tmpfs", {});
   if (!scratch || !std::move(*scratch).attach(AT_FDCWD, "/tmp")) return false;
   for (const char* path : {"/tmp/lower", "/tmp/upper", "/tmp/work"}) {
@@ -74,7 +87,7 @@ bool probe_overlayfs() {
   return DetachedMount::overlay({.lower = {"/tmp/lower"},
                                  .upper = "/tmp/upper",
                                  .work = "/tmp/work",
-                                 .user_xattr = !privileged})
+                                 .user_xattr = mounting == Mounting::kAsUser})
       .has_value();
 }
 
@@ -152,6 +165,7 @@ HostFeatures probe_host() {
   features.nftables = succeeds_in_child(probe_nftables);
   features.kvm = probe_kvm();
   features.overlayfs = succeeds_in_child(probe_overlayfs);
+  features.detached_layers = succeeds_in_child(probe_detached_layers);
   features.idmapped_tmpfs = succeeds_in_child(probe_idmapped_tmpfs);
   features.loop_devices = access("/dev/loop-control", R_OK | W_OK) == 0;
   return features;

@@ -154,10 +154,23 @@ Result<DetachedMount> DetachedMount::overlay(const OverlayLayers& layers, LayerS
     TRY_VOID(context.set("upperdir", upper));
     TRY_VOID(context.set("workdir", work));
   }
+  if (!layers.source.empty()) TRY_VOID(context.set("source", layers.source));
   if (layers.user_xattr) TRY_VOID(context.set("userxattr", {}));
   if (layers.move_directories) TRY_VOID(context.set("redirect_dir", "on"));
   if (layers.skip_sync) TRY_VOID(context.set("volatile", {}));
   return DetachedMount(TRY(context.create()));
+}
+
+bool overlay_takes_detached_layers() {
+  const std::pair<std::string, std::string> options[] = {{"size", "64k"}};
+  const auto below = DetachedMount::new_filesystem("tmpfs", options);
+  const auto above = DetachedMount::new_filesystem("tmpfs", options);
+  const auto path_of = [](const DetachedMount& mount) {
+    return "/proc/self/fd/" + std::to_string(mount.fd());
+  };
+  return below && above &&
+         DetachedMount::overlay(
+             {.lower = {path_of(*above), path_of(*below)}, .upper = {}, .work = {}});
 }
 
 Result<void> DetachedMount::set_attributes(const MountAttributes& attributes) {

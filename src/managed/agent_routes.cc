@@ -3,6 +3,7 @@
 
 #include "agent_shape.h"
 #include "document_json.h"
+#include "harness_shape.h"
 #include "multiagent_shape.h"
 #include "pons/managed/fields.h"
 #include "routes.h"
@@ -62,6 +63,7 @@ Task<Reply<Json>> resolve_members(Objects& objects, const std::string& project, 
     CO_TRY(const auto said, parse_json(version.text));
     if (!said.at("multiagent").is_null())
       co_return bad_request("multiagent: a member must not coordinate agents itself");
+    CO_TRY_VOID(check_member(said.at("metadata")));
   }
   co_return agent;
 }
@@ -71,6 +73,7 @@ Task<Reply<Json>> create(Objects& objects, Call& call) {
   CO_TRY(auto agent, read_new_agent(body));
   CO_TRY(const auto resolved,
          co_await resolve_members(objects, call.caller.project, std::move(agent)));
+  CO_TRY_VOID(check_harness(objects.harnesses, resolved.at("metadata")));
   CO_TRY(const auto made,
          co_await objects.agents.create(call.caller.project, dump_json(resolved), keep_version));
   co_return show(made);
@@ -99,6 +102,7 @@ Task<Reply<Json>> update(Objects& objects, Call& call) {
   CO_TRY(auto changed, read_changed_agent(said, body));
   CO_TRY(const auto resolved,
          co_await resolve_members(objects, call.caller.project, std::move(changed)));
+  CO_TRY_VOID(check_harness(objects.harnesses, resolved.at("metadata")));
   if (resolved == said) co_return show(before);  // nothing new is no new version
   CO_TRY(const auto after,
          co_await objects.agents.replace(before, dump_json(resolved), keep_version));

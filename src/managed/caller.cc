@@ -10,6 +10,17 @@ namespace pons::managed {
 
 namespace {
 
+// The notes of one store, and neither stores nor versions.
+bool is_of_memories(std::string_view path) {
+  constexpr std::string_view kStores = "/v1/memory_stores/";
+  if (!path.starts_with(kStores)) return false;
+  path.remove_prefix(kStores.size());
+  const std::size_t slash = path.find('/');
+  if (slash == std::string_view::npos) return false;
+  path.remove_prefix(slash);
+  return path == "/memories" || path.starts_with("/memories/");
+}
+
 // What a worker has to reach: its session, its work, and what the session was told to know.
 bool is_of_worker(const http::RequestHead& request, std::string_view session,
                   std::string_view work) {
@@ -21,18 +32,19 @@ bool is_of_worker(const http::RequestHead& request, std::string_view session,
   if (path.starts_with("/v1/environments/"))
     return path.ends_with(fmt::format("/work/{}/heartbeat", work)) ||
            path.ends_with(fmt::format("/work/{}/stop", work));
+  if (is_of_memories(path)) return true;
   return is_look && path.starts_with("/v1/skills/");
 }
 
 // The front says which session, and which work, the key of the caller is for, if for one only.
-Result<void> check_token(const http::RequestHead& request) {
+Result<std::string> session_of(const http::RequestHead& request) {
   const auto words = request.find("x-pons-session");
-  if (!words || words->empty()) return {};
+  if (!words || words->empty()) return std::string();
   const std::size_t space = words->find(' ');
   const std::string_view session = words->substr(0, space);
   const std::string_view work =
       space == std::string_view::npos ? std::string_view("-") : words->substr(space + 1);
-  if (is_of_worker(request, session, work)) return {};
+  if (is_of_worker(request, session, work)) return std::string(session);
   return make_error(ErrorCode::kDenied, "find caller", "this token is for one session only");
 }
 
@@ -46,7 +58,7 @@ Result<Caller> caller_of(const http::Exchange& exchange) {
   if (exchange.peer().role == "front") {
     caller.project = request.find("x-pons-project").value_or("");
     caller.key = request.find("x-pons-key").value_or("");
-    TRY_VOID(check_token(request));
+    caller.session = TRY(session_of(request));
     if (!caller.project.empty()) return caller;
   }
   if (exchange.peer().role == "operator") {

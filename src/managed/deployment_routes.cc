@@ -4,6 +4,7 @@
 #include "pons/managed/deployment_api.h"
 #include "pons/schedule/deployments.h"
 #include "pons/schedule/scheduler.h"
+#include "resource_shape.h"
 #include "routes.h"
 #include "run_starter.h"
 #include "session_maker.h"
@@ -53,13 +54,37 @@ Reply<Json> show_page(const schedule::Page<T>& page, Result<Json> (*show)(const 
 }
 
 // A deployment is made only of what is there.
-Task<Reply<void>> check_environment(Objects& objects, std::string project, std::string id) {
+Task<Reply<Document>> find_environment(Objects& objects, std::string project, std::string id) {
   auto found = co_await objects.environments.find(std::move(project), std::move(id));
-  if (found && !found->archived_ms) co_return {};
+  if (found && !found->archived_ms) co_return found;
   Refusal refusal = found ? is_archived("environment") : found.error();
   if (found || refusal.status == 404)
     refusal.code = found ? "environment_archived" : "environment_not_found";
   co_return refusal;
+}
+
+// What its sessions are to have: as they look it up.
+struct Belongings {
+  std::string environment;
+  std::optional<std::string> resources;  // JSON
+  std::optional<std::string> vault_ids;
+};
+Task<Reply<void>> check_belongings(Objects& objects, std::string project, Belongings has) {
+  CO_TRY(const auto environment,
+         co_await find_environment(objects, project, std::move(has.environment)));
+  if (has.resources) {
+    CO_TRY(const auto config, parse_json(environment.text));
+    CO_TRY(auto list, parse_json(*has.resources));
+    CO_TRY_VOID(co_await settle_resources(
+        objects,
+        {.project = project, .self_hosted = config.at("config").at("type") == "self_hosted"},
+        std::move(list)));
+  }
+  if (has.vault_ids) {
+    CO_TRY(auto list, parse_json(*has.vault_ids));
+    CO_TRY_VOID(co_await check_vaults(objects, std::move(project), std::move(list)));
+  }
+  co_return {};
 }
 
 Task<Reply<Json>> create(Context& context, Call& call) {
@@ -68,7 +93,10 @@ Task<Reply<Json>> create(Context& context, Call& call) {
   const std::string& project = call.caller.project;
   CO_TRY(const auto agent, co_await find_agent(context.objects, project, body.at("agent")));
   spec.agent = write_agent_reference(agent);
-  CO_TRY_VOID(co_await check_environment(context.objects, project, spec.environment_id));
+  CO_TRY_VOID(co_await check_belongings(context.objects, project,
+                                        {.environment = spec.environment_id,
+                                         .resources = spec.resources,
+                                         .vault_ids = spec.vault_ids}));
   co_return co_await shown(context.deployments.create(project, std::move(spec)), show_deployment);
 }
 
@@ -81,8 +109,12 @@ Task<Reply<Json>> update(Context& context, Call& call) {
     CO_TRY(const auto agent, co_await find_agent(context.objects, project, body.at("agent")));
     change.agent = write_agent_reference(agent);
   }
-  if (change.environment_id)
-    CO_TRY_VOID(co_await check_environment(context.objects, project, *change.environment_id));
+  if (change.environment_id || change.resources || change.vault_ids)
+    CO_TRY_VOID(co_await check_belongings(
+        context.objects, project,
+        {.environment = change.environment_id.value_or(before.spec.environment_id),
+         .resources = change.resources,
+         .vault_ids = change.vault_ids}));
   co_return co_await shown(context.deployments.update(project, call.ids[0], std::move(change)),
                            show_deployment);
 }
@@ -172,6 +204,14 @@ DeploymentApi::~DeploymentApi() = default;
 
 Task<> DeploymentApi::keep_going() {
   return parts_->scheduler.keep_going();
+}
+
+void DeploymentApi::use_vaults(VaultFinder finder) {
+  parts_->objects.find_vault = std::move(finder);
+}
+
+void DeploymentApi::use_harnesses(HarnessChoice choice) {
+  parts_->objects.harnesses = std::move(choice);
 }
 
 std::vector<http::Route> DeploymentApi::routes() {

@@ -1,125 +1,13 @@
-// Deployments as a client of the API meets them: routes on a socket, a store, sessions.
+// Deployments as a client of the API meets them.
 
-#include <stdlib.h>
-
-#include <filesystem>
-
-#include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
-
-#include "pons/base/json.h"
-#include "pons/http/client.h"
-#include "pons/http/server.h"
-#include "pons/linux/run_task.h"
-#include "pons/linux/unix_socket.h"
-#include "pons/managed/deployment_api.h"
-#include "pons/managed/managed.h"
-#include "pons/session/store_log.h"
-#include "pons/store/sqlite_store.h"
+#include "api_fixture.h"
 #include "run_starter.h"
 
 namespace pons::managed {
 namespace {
 
-class EchoModel final : public session::Model {
- public:
-  Task<std::variant<session::Answer, session::NoAnswer>> ask(session::Question,
-                                                             const session::Listener&) override {
-    co_return session::Answer{.content = R"([{"type":"text","text":"done"}])",
-                              .stop_reason = "end_turn"};
-  }
-};
-
-class NoHands final : public session::Hands {
- public:
-  Task<Result<session::ProvisionReport>> provision(session::ProvisionOrder) override {
-    co_return none();
-  }
-  Task<Result<void>> copy(session::CopyOrder) override { co_return none(); }
-  Task<Result<session::ExecuteReport>> execute(session::ExecuteOrder) override { co_return none(); }
-  Task<Result<void>> stop(std::string, std::string) override { co_return none(); }
-  Task<Result<void>> destroy(std::string) override { co_return {}; }
-
- private:
-  static Error none() { return make_error(ErrorCode::kInvalid, "use hands", "there are none"); }
-};
-
-class OpenBoundary final : public session::Boundary {
- public:
-  Task<Result<session::Redaction>> redact(Text text) override {
-    co_return session::Redaction{.text = std::move(text.text)};
-  }
-};
-
-struct Answer {
-  int status = 0;
-  Json json;
-};
-
-class NoDoor final : public TokenDoor {
- public:
-  void open(const SessionToken&) override {}
-  void close(std::string_view) override {}
-  Task<> wait_until_heard() override { co_return; }
-};
-
-class DeploymentRoutes : public testing::Test {
+class DeploymentRoutes : public ApiTest {
  protected:
-  DeploymentRoutes()
-      : loop_(std::move(*linux::Loop::create())),
-        directory_(make_directory()),
-        store_(open(*loop_, directory_)),
-        log_(*store_, clock_, "brain"),
-        sessions_(*loop_, clock_, log_, model_, hands_, boundary_),
-        api_(*loop_, *store_, clock_, sessions_, door_),
-        deployments_(*loop_, *store_, clock_, sessions_, "brain") {
-    EXPECT_TRUE(run(store_->write({{.sql = "INSERT INTO projects (id, name, created) "
-                                           "VALUES ('default', 'default', 1), ('q', 'q', 1)",
-                                    .values = {}}})));
-    auto routes = api_.routes();
-    std::ranges::move(deployments_.routes(), std::back_inserter(routes));
-    server_ = std::make_unique<http::Server>(*loop_, http::ServerLimits{},
-                                             http::route(std::move(routes)));
-    EXPECT_TRUE(
-        server_->listen(std::move(*linux::listen_unix(directory_ + "/s", 0600)), "operator"));
-    agent_ = ask("POST", "/v1/agents", {{"name", "a"}, {"model", "m"}}).json;
-    environment_ = ask("POST", "/v1/environments", {{"name", "e"}}).json;
-  }
-  ~DeploymentRoutes() override {
-    server_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
-  }
-  static std::string make_directory() {
-    char name[] = "/tmp/pons-managed-XXXXXX";
-    if (mkdtemp(name) == nullptr) std::abort();
-    return name;
-  }
-  static std::unique_ptr<store::SqliteStore> open(linux::Loop& loop, const std::string& directory) {
-    return std::move(*store::SqliteStore::open(loop, {.path = directory + "/pons.db"}));
-  }
-
-  template <class T>
-  T run(Task<T> task) {
-    return linux::run_to_end(*loop_, std::move(task));
-  }
-  Task<Answer> send(std::string method, std::string target, std::string body) {
-    http::Client client(*loop_, http::unix_connector(*loop_, directory_ + "/s"), "brain");
-    Answer answer;
-    auto response = co_await client.send(
-        {.method = std::move(method), .target = std::move(target), .body = std::move(body)});
-    if (!response) co_return answer;
-    answer.status = response->status();
-    const auto text = co_await response->read_whole_body(16 << 20);
-    if (auto json = parse_json(text.value_or(""))) answer.json = std::move(*json);
-    co_return answer;
-  }
-  Answer ask(std::string method, std::string target, const Json& body = nullptr) {
-    return run(send(std::move(method), std::move(target),
-                    body.is_null() ? std::string() : dump_json(body)));
-  }
-
   Json wish() {
     return {{"name", "report"},
             {"agent", agent_.at("id")},
@@ -136,22 +24,6 @@ class DeploymentRoutes : public testing::Test {
     body[member] = std::move(value);
     return ask("POST", "/v1/deployments", body);
   }
-
-  SystemClock clock_;
-  std::unique_ptr<linux::Loop> loop_;
-  std::string directory_;
-  std::unique_ptr<store::SqliteStore> store_;
-  EchoModel model_;
-  NoHands hands_;
-  OpenBoundary boundary_;
-  session::StoreLog log_;
-  session::Sessions sessions_;
-  NoDoor door_;
-  ManagedApi api_;
-  DeploymentApi deployments_;
-  std::unique_ptr<http::Server> server_;
-  Json agent_;
-  Json environment_;
 };
 
 TEST_F(DeploymentRoutes, ADeploymentIsShownWithEveryMember) {
@@ -183,7 +55,11 @@ TEST_F(DeploymentRoutes, RefusalsNameTheMember) {
   says(refused("name", ""), "name");
   says(refused("initial_events", Json::array()), "initial_events");
   says(refused("initial_events", Json::parse(R"([{"type":"user.interrupt"}])")), "initial_events");
-  says(refused("vault_ids", Json::parse(R"(["vlt_1"])")), "vaults are not supported");
+  says(refused("vault_ids", "vlt_ours"), "vault_ids");
+  says(refused("vault_ids", {"vlt_old"}), "archived");
+  says(refused("resources", Json::parse(R"([{"type":"file","file_id":"f","mount_path":"x"}])")),
+       "/resources/0/mount_path");
+  says(refused("resources", Json::parse(R"([{"type":"github_repository"}])")), "url");
   says(refused("schedule", {{"type", "cron"}, {"expression", "@daily"}, {"timezone", "UTC"}}),
        "names of schedules");
   says(refused("schedule", {{"type", "cron"}, {"expression", "0 0 * * *"}, {"timezone", "../x"}}),
@@ -193,6 +69,45 @@ TEST_F(DeploymentRoutes, RefusalsNameTheMember) {
   EXPECT_EQ(refused("agent", "agent_none").status, 404);
   const auto nowhere = refused("environment_id", "env_none");
   EXPECT_EQ(nowhere.json.at("error").at("details").at("error_code"), "environment_not_found");
+}
+
+TEST_F(DeploymentRoutes, WhatItsSessionsAreToHaveHasToBeThere) {
+  const auto code = [](const Answer& answer) {
+    return answer.json.at("error").at("details").at("error_code");
+  };
+  EXPECT_EQ(code(refused("vault_ids", {"vlt_none"})), "vault_not_found");
+  EXPECT_EQ(
+      code(refused("resources", Json::parse(R"([{"type":"memory_store","memory_store_id":"m"}])"))),
+      "session_resource_not_found");
+  const auto file = refused("resources", Json::parse(R"([{"type":"file","file_id":"file_none"}])"));
+  EXPECT_EQ(file.status, 404);
+  EXPECT_EQ(code(file), "file_not_found");
+  EXPECT_EQ(refused("vault_ids", {"vlt_silent"}).status, 503);
+
+  Json body = wish();
+  body["vault_ids"] = {"vlt_ours"};
+  const auto made = ask("POST", "/v1/deployments", body);
+  ASSERT_EQ(made.status, 200) << made.json.dump();
+  EXPECT_EQ(made.json.at("vault_ids"), Json{"vlt_ours"});
+  const std::string path = "/v1/deployments/" + made.json.at("id").get<std::string>();
+  const auto run = ask("POST", path + "/run");
+  const std::string session = run.json.at("session_id");
+  EXPECT_EQ(ask("GET", "/v1/sessions/" + session).json.at("vault_ids"), Json{"vlt_ours"});
+  EXPECT_EQ(ask("POST", path, {{"vault_ids", {"vlt_none"}}}).status, 404);
+  const auto cleared = ask("POST", path, {{"vault_ids", nullptr}});
+  EXPECT_EQ(cleared.json.at("vault_ids"), Json::array());
+}
+
+TEST_F(DeploymentRoutes, ARunSaysWhatIsNoLongerThere) {
+  const auto called = [](const char* code) {
+    Refusal refusal = bad_request("it is gone");
+    refusal.code = code;
+    return run_error_of(refusal).type;
+  };
+  EXPECT_EQ(called("vault_archived"), "vault_archived_error");
+  EXPECT_EQ(called("file_not_found"), "file_not_found_error");
+  EXPECT_EQ(called("session_resource_not_found"), "session_resource_not_found_error");
+  EXPECT_EQ(called("budget_create_only"), "session_creation_rejected_error");
 }
 
 TEST_F(DeploymentRoutes, ChangesPausesAndArchives) {
@@ -275,6 +190,34 @@ TEST_F(DeploymentRoutes, ASessionThatIsAskedForAgainIsTheSameWithOneMessage) {
   for (const session::StoredEvent& stored : *events)
     if (std::holds_alternative<session::UserMessage>(stored.event)) ++messages;
   EXPECT_EQ(messages, 1);
+}
+
+TEST_F(DeploymentRoutes, ASessionThatIsThereIsTheAnswerWhateverHasGoneSinceThen) {
+  const auto shown = ask("POST", "/v1/deployments", wish()).json;
+  std::string vault = "vlt_ours";
+  bool is_vault_there = true;
+  Objects objects{.store = *store_, .clock = clock_};
+  objects.find_vault = [&](std::string, std::string) -> Task<Result<void>> {
+    if (!is_vault_there) co_return make_error(ErrorCode::kConflict, "find vault", "archived");
+    co_return {};
+  };
+  SessionStarter starter(objects, sessions_);
+  schedule::RunOrder order{.run = {.id = "drun_1", .project = "default", .agent = ""},
+                           .spec = {.name = "report",
+                                    .agent = shown.at("agent").dump(),
+                                    .environment_id = environment_.at("id"),
+                                    .initial_events = shown.at("initial_events").dump(),
+                                    .vault_ids = dump_json(Json{vault})},
+                           .session = schedule::session_id_for("drun_1")};
+  order.run.deployment = shown.at("id");
+  const auto start = [&] { return run(starter.start_run(order)).value(); };
+  ASSERT_TRUE(std::holds_alternative<schedule::SessionId>(start()));
+  is_vault_there = false;
+  ask("POST", "/v1/environments/" + environment_.at("id").get<std::string>() + "/archive");
+  ask("POST", "/v1/agents/" + agent_.at("id").get<std::string>() + "/archive");
+  EXPECT_TRUE(std::holds_alternative<schedule::SessionId>(start()));
+  order.session = schedule::session_id_for("drun_2");
+  EXPECT_TRUE(std::holds_alternative<schedule::RunError>(start()));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "event_input.h"
 #include "pons/managed/query.h"
+#include "resource_shape.h"
 #include "session_shape.h"
 
 namespace pons::managed {
@@ -24,13 +25,13 @@ constexpr TextLimits kIdLimits{.min = 1, .max = 128};
 constexpr std::uint64_t kLateSecondsMin = 60;
 constexpr std::uint64_t kLateSecondsMax = 604'800;
 
-// What sessions do not have yet is refused here already, not at nine in the morning.
-Result<std::string> read_empty_list(const JsonPlace& place, const char* key, const char* what) {
-  if (!has_value(place, key)) return std::string("[]");
-  TRY_VOID(place.at(key).expect_list(500));
-  if (!place.at(key).value.empty())
-    return place.at(key).refuse(fmt::format("{} are not supported yet", what));
-  return std::string("[]");
+// As a session reads them: what it would refuse is refused here already, not at nine in the
+// morning.
+Result<std::string> read_resource_text(const JsonPlace& place) {
+  return dump_json(TRY(read_resources(place)));
+}
+Result<std::string> read_vault_text(const JsonPlace& place) {
+  return dump_json(TRY(read_vault_ids(place)));
 }
 
 Result<std::string> read_events(const JsonPlace& place) {
@@ -109,8 +110,8 @@ Result<DeploymentSpec> read_new_deployment(const Json& body) {
   TRY_VOID(check_agent_wish(place.at("agent")));
   spec.environment_id = TRY(needed_text(place, "environment_id", kIdLimits));
   spec.initial_events = TRY(read_events(place));
-  spec.resources = TRY(read_empty_list(place, "resources", "resources"));
-  spec.vault_ids = TRY(read_empty_list(place, "vault_ids", "vaults"));
+  spec.resources = TRY(read_resource_text(place));
+  spec.vault_ids = TRY(read_vault_text(place));
   spec.budget = TRY(read_budget_text(place));
   spec.metadata = dump_json(TRY(read_metadata(place, "metadata")));
   spec.schedule = TRY(read_schedule(place));
@@ -127,10 +128,8 @@ Result<DeploymentChange> read_changed_deployment(const DeploymentSpec& before, c
   if (has_value(place, "agent")) TRY_VOID(check_agent_wish(place.at("agent")));
   change.environment_id = TRY(optional_text(place, "environment_id", kIdLimits));
   if (has_value(place, "initial_events")) change.initial_events = TRY(read_events(place));
-  if (has_value(place, "resources"))
-    change.resources = TRY(read_empty_list(place, "resources", "resources"));
-  if (has_value(place, "vault_ids"))
-    change.vault_ids = TRY(read_empty_list(place, "vault_ids", "vaults"));
+  if (place.has("resources")) change.resources = TRY(read_resource_text(place));
+  if (place.has("vault_ids")) change.vault_ids = TRY(read_vault_text(place));
   if (place.has("budget")) change.budget = TRY(read_budget_text(place));
   if (has_value(place, "metadata")) {
     const Json known = TRY(parse_json(before.metadata));

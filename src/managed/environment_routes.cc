@@ -2,6 +2,7 @@
 
 #include "document_json.h"
 #include "environment_shape.h"
+#include "pons/managed/package_uses.h"
 #include "routes.h"
 
 namespace pons::managed {
@@ -13,11 +14,38 @@ Reply<Json> show(const Document& environment) {
   return shown;
 }
 
+// Sets of packages are templates, and there is room for so many.
+Task<Reply<void>> check_packages(Objects& objects, std::string project, std::string environment,
+                                 const Json& said) {
+  const auto set = package_set_of(said);
+  if (!set) co_return {};
+  const auto checked =
+      co_await objects.packages.check_room(std::move(project), std::move(environment), *set);
+  if (!checked && checked.error().code == ErrorCode::kLimit)
+    co_return bad_request(checked.error().message);
+  if (!checked) co_return checked.error();
+  co_return {};
+}
+
+// By a code of its own, which the SDKs make an exception of.
+Reply<void> check_metadata(const Json& before, const Json& body) {
+  const auto patched =
+      patch_metadata(before, {.value = body, .pointer = {}}, "metadata", EmptyValue::kDeletes);
+  if (patched) return {};
+  Refusal refusal(patched.error());
+  refusal.code = "invalid_metadata";
+  return refusal;
+}
+
 Task<Reply<Json>> create(Objects& objects, Call& call) {
   CO_TRY(const auto body, co_await call.body());
+  CO_TRY_VOID(check_metadata(Json::object(), body));
   CO_TRY(const auto environment, read_new_environment(body));
+  CO_TRY_VOID(co_await check_packages(objects, call.caller.project, "", environment));
   CO_TRY(const auto made,
-         co_await objects.environments.create(call.caller.project, dump_json(environment)));
+         co_await objects.environments.create(call.caller.project, dump_json(environment),
+                                              PackageUses::of_environment));
+  if (objects.on_packages) objects.on_packages();
   co_return show(made);
 }
 
@@ -46,9 +74,13 @@ Task<Reply<Json>> update(Objects& objects, Call& call) {
     refusal.code = "invalid_config_type_change";
     co_return refusal;
   }
+  CO_TRY_VOID(check_metadata(said.at("metadata"), body));
   CO_TRY(const auto changed, read_changed_environment(said, body));
   if (changed == said) co_return show(before);
-  CO_TRY(const auto after, co_await objects.environments.replace(before, dump_json(changed)));
+  CO_TRY_VOID(co_await check_packages(objects, call.caller.project, call.ids[0], changed));
+  CO_TRY(const auto after, co_await objects.environments.replace(before, dump_json(changed),
+                                                                 PackageUses::of_environment));
+  if (objects.on_packages) objects.on_packages();
   co_return show(after);
 }
 

@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "package_name.h"
 #include "pons/base/text.h"
+#include "pons/managed/package_set.h"
 
 namespace pons::managed {
 
@@ -35,36 +37,39 @@ Result<void> check_host(const JsonPlace& place, const std::string& host) {
   return {};
 }
 
-Result<Json> read_networking(const JsonPlace& place) {
+// What an update leaves out stays as it was BEFORE, where that was limited, too.
+Result<Json> read_networking(const Json& before, const JsonPlace& place) {
   if (TRY(type_of(place, {"unrestricted", "limited"})) == "unrestricted") {
     TRY_VOID(place.expect_object({"type"}));
     return Json{{"type", "unrestricted"}};
   }
   TRY_VOID(place.expect_object(
       {"type", "allowed_hosts", "allow_mcp_servers", "allow_package_managers"}));
-  const auto hosts = TRY(text_list(place, "allowed_hosts", kHostsMax, {.min = 1, .max = 253}));
-  for (const std::string& host : hosts) TRY_VOID(check_host(place.at("allowed_hosts"), host));
-  return Json{{"type", "limited"},
-              {"allowed_hosts", hosts},
-              {"allow_mcp_servers", TRY(flag_or(place, "allow_mcp_servers", false))},
-              {"allow_package_managers", TRY(flag_or(place, "allow_package_managers", false))}};
+  Json after = {{"type", "limited"},
+                {"allowed_hosts", Json::array()},
+                {"allow_mcp_servers", false},
+                {"allow_package_managers", false}};
+  if (before.value("type", "") == "limited") after = before;
+  if (place.has("allowed_hosts")) {
+    const auto hosts = TRY(text_list(place, "allowed_hosts", kHostsMax, {.min = 1, .max = 253}));
+    for (const std::string& host : hosts) TRY_VOID(check_host(place.at("allowed_hosts"), host));
+    after["allowed_hosts"] = hosts;
+  }
+  for (const char* flag : {"allow_mcp_servers", "allow_package_managers"})
+    if (place.has(flag)) after[flag] = TRY(flag_or(place, flag, false));
+  return after;
 }
 
-// Names and versions end up as words of a shell's command; nothing in them may be more than that.
 Result<Json> read_packages(const JsonPlace& place, Json packages) {
   TRY_VOID(place.expect_object({"type", "apt", "cargo", "gem", "go", "npm", "pip"}));
   TRY(optional_word(place, "type", {"packages"}));
   for (const char* manager : kManagers) {
     if (!place.has(manager)) continue;
-    const auto names = TRY(text_list(place, manager, kPackagesMax, {.min = 1, .max = 200}));
-    for (const std::string& name : names) {
-      const bool is_plain = name.front() != '-' &&
-                            name.find_first_not_of(
-                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-._+@/:=<>~!^,[]") == std::string::npos;
-      if (!is_plain)
-        return place.at(manager).refuse(fmt::format("\"{}\" is no name of a package", name));
-    }
+    const auto names =
+        TRY(text_list(place, manager, kPackagesMax, {.min = 1, .max = kPackageBytesMax}));
+    for (const std::string& name : names)
+      if (!is_package(manager, name))
+        return place.at(manager).refuse(fmt::format("\"{}\" is no package of {}", name, manager));
     packages[manager] = names;
   }
   return packages;
@@ -85,14 +90,29 @@ Result<Json> read_config(const Json& before, const JsonPlace& place) {
   TRY_VOID(place.expect_object({"type", "networking", "packages"}));
   Json config = before;
   if (has_value(place, "networking"))
-    config["networking"] = TRY(read_networking(place.at("networking")));
+    config["networking"] = TRY(read_networking(before["networking"], place.at("networking")));
   if (has_value(place, "packages"))
-    config["packages"] = TRY(read_packages(place.at("packages"), no_packages()));
+    config["packages"] = TRY(read_packages(place.at("packages"), before["packages"]));
   const Json& networking = config["networking"];
   if (networking["type"] == "limited" && !networking["allow_package_managers"].get<bool>() &&
       has_packages(config["packages"]))
     return place.refuse("packages under limited networking need allow_package_managers");
   return config;
+}
+
+// Templates of a project's own are nobody else's, and those that packages were put into have no
+// name that anybody chooses.
+Result<void> check_template(const Json& metadata, const JsonPlace& place) {
+  const auto name = metadata.find(kTemplateKey);
+  if (name == metadata.end()) return {};
+  const auto& text = name->get_ref<const std::string&>();
+  constexpr std::size_t kNameMax = 64;
+  const bool is_name =
+      text.size() <= kNameMax &&
+      text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789._-") == std::string::npos &&
+      text.front() != '.' && text.front() != '-';
+  if (is_name && !text.starts_with("own.") && !text.starts_with("packages.")) return {};
+  return place.refuse(fmt::format("\"{}\" names no template of this machine", kTemplateKey));
 }
 
 Json cloud_config() {
@@ -124,6 +144,7 @@ Result<Json> read_changed_environment(const Json& before, const Json& body) {
     after["config"] = TRY(read_config(before.at("config"), place.at("config")));
   after["metadata"] =
       TRY(patch_metadata(before.at("metadata"), place, "metadata", EmptyValue::kDeletes));
+  TRY_VOID(check_template(after["metadata"], place));
   if (const auto scope = TRY(optional_word(place, "scope", {"organization", "account"})))
     after["scope"] = *scope;
   return after;
@@ -159,14 +180,13 @@ Json rule_for(const std::string& url) {
   return {{"host", rest}, {"ports", {port}}};
 }
 
-}  // namespace
-
-std::string network_policy_of(const Json& environment, const Json& mcp_servers) {
-  const Json& config = environment.at("config");
+// Null: they have none.
+Json policy_of(const Json& config, const Json& mcp_servers) {
+  const Json everything = {{"mode", "public"}};
   // The machine is elsewhere; servers are asked from here.
-  if (config.at("type") != "cloud") return mcp_servers.empty() ? "" : R"({"mode":"public"})";
+  if (config.at("type") != "cloud") return mcp_servers.empty() ? Json(nullptr) : everything;
   const Json& networking = config.at("networking");
-  if (networking.at("type") == "unrestricted") return R"({"mode":"public"})";
+  if (networking.at("type") == "unrestricted") return everything;
   Json policy = {{"mode", "list"}, {"allow", Json::array()}};
   for (const Json& host : networking.at("allowed_hosts"))
     policy["allow"].push_back({{"host", host}});
@@ -174,10 +194,24 @@ std::string network_policy_of(const Json& environment, const Json& mcp_servers) 
     for (const Json& server : mcp_servers)
       if (Json rule = rule_for(server.at("url").get<std::string>()); !rule.is_null())
         policy["allow"].push_back(std::move(rule));
-  if (networking.at("allow_package_managers").get<bool>())
-    policy["packages"] = {"apt", "npm", "pip", "cargo"};
-  if (policy["allow"].empty() && !policy.contains("packages")) return {};
-  return dump_json(policy);
+  if (networking.at("allow_package_managers").get<bool>()) policy["packages"] = "all";
+  if (policy["allow"].empty() && !policy.contains("packages")) return nullptr;
+  return policy;
+}
+
+}  // namespace
+
+std::string network_policy_of(const Json& environment, const Json& mcp_servers) {
+  Json policy = policy_of(environment.at("config"), mcp_servers);
+  if (const auto vaults = environment.find("vaults"); vaults != environment.end()) {
+    if (policy.is_null()) policy = {{"mode", "none"}};
+    policy.update(*vaults);
+  }
+  return policy.is_null() ? std::string() : dump_json(policy);
+}
+
+void add_vaults(const std::string& project, const Json& vault_ids, Json& environment) {
+  if (!vault_ids.empty()) environment["vaults"] = {{"project", project}, {"vaults", vault_ids}};
 }
 
 }  // namespace pons::managed

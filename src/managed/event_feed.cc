@@ -39,13 +39,30 @@ Result<EventFilter> read_event_filter(const Query& query) {
   return filter;
 }
 
+// What the agent has read since it was said was processed then.
+void note_processed(PublicEvent& event, std::int64_t at_ms) {
+  auto json = parse_json(event.text, {.depth = 128, .bytes = std::size_t{64} << 20});
+  if (!json) return;
+  (*json)["processed_at"] = write_time(at_ms);
+  event.text = dump_json(*json);
+  event.is_queued = false;
+}
+
 std::vector<PublicEvent> translate(Translator translator,
                                    const std::vector<session::StoredEvent>& log,
                                    const EventFilter& filter) {
   std::vector<PublicEvent> all;
-  for (const session::StoredEvent& stored : log)
-    for (PublicEvent& event : translator.take(stored))
-      if (filter.takes(event)) all.push_back(std::move(event));
+  std::vector<std::size_t> queued;
+  for (const session::StoredEvent& stored : log) {
+    for (PublicEvent& event : translator.take(stored)) {
+      if (!filter.takes(event)) continue;
+      if (event.is_queued) queued.push_back(all.size());
+      all.push_back(std::move(event));
+    }
+    if (queued.empty() || !translator.state().unread.empty()) continue;
+    for (const std::size_t place : queued) note_processed(all[place], stored.at_ms);
+    queued.clear();
+  }
   if (filter.newest_first) std::ranges::reverse(all);
   return all;
 }
@@ -91,6 +108,7 @@ struct Following {
   Translator translator;                 // which has read the log as far as the client has
   std::vector<PublicEvent> missed = {};  // of the event that it has read a part of
   bool with_deltas = false;
+  bool with_thinking = false;
 };
 
 // Reads the log up to its end or, when the client has seen a part of it, up to there. Piece by
@@ -124,6 +142,7 @@ Task<Reply<Following>> begin_following(session::Sessions& sessions, Call& call,
     if (type != "agent.message" && type != "agent.thinking")
       co_return bad_request("event_deltas: must be agent.message or agent.thinking");
     following.with_deltas |= type == "agent.message";
+    following.with_thinking |= type == "agent.thinking";
   }
   auto last = call.exchange.request().find("last-event-id");
   if (last && last->empty()) last.reset();
@@ -138,25 +157,68 @@ Task<Result<void>> send_all(http::Exchange& exchange, std::vector<PublicEvent> e
   co_return {};
 }
 
-Task<Result<void>> send_news(http::Exchange& exchange, Translator& translator,
-                             const session::News& news, bool with_deltas) {
-  if (news.events.empty() && news.deltas.empty())
+// What is shown of an answer before it is there belongs behind its question, which may be among the
+// events that have not been sent yet.
+bool is_due(const Translator& translator, session::Seq asked) {
+  return asked != 0 && translator.state().asked && translator.state().asked->seq == asked;
+}
+
+std::vector<PublicEvent> take_previews(Following& following, session::News& news) {
+  std::vector<PublicEvent> out;
+  if (is_due(following.translator, news.thinks_of))
+    out = following.translator.take_thinking(std::exchange(news.thinks_of, 0));
+  if (news.deltas.empty() || !is_due(following.translator, news.deltas_of)) return out;
+  std::ranges::move(following.translator.take_delta(news.deltas_of, std::exchange(news.deltas, {})),
+                    std::back_inserter(out));
+  return out;
+}
+
+Task<Result<void>> send_news(http::Exchange& exchange, Following& following, session::News news) {
+  if (news.events.empty() && news.deltas.empty() && news.thinks_of == 0)
     co_return co_await exchange.write(http::kEventStreamKeepAlive);
-  // They belong behind the question, which may be among the events.
-  bool is_due = !news.deltas.empty() && with_deltas;
-  const auto is_asked = [&] {
-    return translator.state().asked && translator.state().asked->seq == news.deltas_of;
-  };
-  const auto send_deltas = [&] {
-    is_due = false;
-    return send_all(exchange, translator.take_delta(news.deltas_of, news.deltas));
-  };
-  if (is_due && is_asked()) CO_TRY_VOID(co_await send_deltas());
+  CO_TRY_VOID(co_await send_all(exchange, take_previews(following, news)));
   for (const session::StoredEvent& stored : news.events) {
-    CO_TRY_VOID(co_await send_all(exchange, translator.take(stored)));
-    if (is_due && is_asked()) CO_TRY_VOID(co_await send_deltas());
+    CO_TRY_VOID(co_await send_all(exchange, following.translator.take(stored)));
+    CO_TRY_VOID(co_await send_all(exchange, take_previews(following, news)));
   }
-  if (is_due) CO_TRY_VOID(co_await send_deltas());
+  // Pieces that come too late say that none follows.
+  if (!news.deltas.empty())
+    CO_TRY_VOID(
+        co_await send_all(exchange, following.translator.take_delta(news.deltas_of, news.deltas)));
+  co_return {};
+}
+
+// The last one of a session that is deleted: its log is gone, and nothing else tells of it.
+Task<Result<void>> send_farewell(http::Exchange& exchange, const Translator& translator,
+                                 std::int64_t now_ms) {
+  const std::string id =
+      translator.id_of({.seq = translator.state().head + 1, .part = Part::kStatus});
+  const Json json = {{"id", id}, {"type", "session.deleted"}, {"processed_at", write_time(now_ms)}};
+  co_return co_await exchange.send_event(
+      {.id = id, .event = "session.deleted", .data = dump_json(json)});
+}
+
+// Whether the session has ended before anybody could be told. Logs of older programs do not say so.
+Task<Result<bool>> is_over(session::Sessions& sessions, const std::string& session,
+                           const Translator& translator) {
+  if (translator.is_over()) co_return true;
+  CO_TRY(const auto summary, co_await sessions.log().find(session));
+  co_return summary.archived_ms.has_value() && summary.head == translator.state().head;
+}
+
+// Ends when the session does; an error when it breaks off.
+Task<Result<void>> send_what_comes(session::Sessions& sessions, http::Exchange& exchange,
+                                   const std::string& session, Following& following) {
+  Translator& translator = following.translator;
+  const auto follower = sessions.follow(session, {.after = translator.state().head,
+                                                  .with_deltas = following.with_deltas,
+                                                  .with_thinking = following.with_thinking});
+  CO_TRY(bool is_at_end, co_await is_over(sessions, session, translator));
+  while (!is_at_end) {
+    CO_TRY(auto news, co_await follower->next(exchange.loop().now() + kKeepAliveTime));
+    CO_TRY_VOID(co_await send_news(exchange, following, std::move(news)));
+    is_at_end = translator.is_over();
+  }
   co_return {};
 }
 
@@ -172,17 +234,13 @@ Task<> stream_events(session::Sessions& sessions, Call& call, EventView view) {
   // At once: clients wait for the head, and only for the head, with a deadline.
   if (!co_await exchange.start_events()) co_return;
   if (!co_await send_all(exchange, std::exchange(following->missed, {}))) co_return;
-  Translator& translator = following->translator;
-  const auto follower = sessions.follow(
-      view.session, {.after = translator.state().head, .with_deltas = following->with_deltas});
-  for (;;) {
-    const auto news = co_await follower->next(exchange.loop().now() + kKeepAliveTime);
-    if (!news) {
-      exchange.abort();  // the client comes again with the id it has
-      co_return;
-    }
-    if (!co_await send_news(exchange, translator, *news, following->with_deltas)) co_return;
-  }
+  auto sent = co_await send_what_comes(sessions, exchange, view.session, *following);
+  if (!sent && sent.error().code == ErrorCode::kNotFound)
+    sent = co_await send_farewell(exchange, following->translator, sessions.now_ms());
+  if (sent)
+    (void)co_await exchange.finish();
+  else
+    exchange.abort();  // the client comes again with the id it has
 }
 
 }  // namespace pons::managed

@@ -19,7 +19,8 @@ struct EventView {
 // A page of the events. The caller may see them: whoever calls these has looked.
 Task<Reply<Json>> list_events(session::Sessions& sessions, Call& call, EventView view);
 
-// Server-sent events, until the client leaves: those behind Last-Event-ID, or what is new.
+// Server-sent events, until the client leaves or the session ends: those behind Last-Event-ID, or
+// what is new.
 Task<> stream_events(session::Sessions& sessions, Call& call, EventView view);
 
 }  // namespace pons::managed

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kPrefix = "sevt_";
 constexpr std::size_t kMarkDigits = 10;
 constexpr std::size_t kSeqDigits = 10;
-constexpr int kParts = 9;
+constexpr int kParts = 10;
 
 std::string mark_of(std::string_view session) {
   return sha256_hex(session).substr(0, kMarkDigits);

@@ -20,6 +20,7 @@ enum class Part : std::uint8_t {
   kUsage,
   kThreadStatus,
   kThreadMessage,
+  kThreadEnd,
 };
 
 struct EventId {

@@ -191,9 +191,14 @@ Result<std::vector<Input>> read_inputs(const JsonPlace& place, const char* key,
   if (!has_value(place, key)) return inputs;
   const JsonPlace list = place.at(key);
   TRY_VOID(list.expect_list(kEventsMax));
+  bool has_outcome = false;
   for (std::size_t i = 0; i < list.value.size(); ++i) {
     inputs.push_back(TRY(read_input(list.at(i), recipients, which)));
     TRY_VOID(check_system_message(list, i));
+    const bool is_outcome = std::holds_alternative<session::OutcomeDefined>(inputs.back().event);
+    if (is_outcome && has_outcome)
+      return list.at(i).refuse("a session works toward one outcome at a time");
+    has_outcome |= is_outcome;
   }
   return inputs;
 }

@@ -102,20 +102,27 @@ bool costs_nothing(const session::Event& event) {
          std::holds_alternative<session::Interrupted>(event);
 }
 
-Reply<void> check_budget(const session::Summary& summary, const std::vector<Input>& inputs) {
+// Where it is somebody else's money that was spent, there may be some again.
+Reply<void> check_budget(const SessionOrder& order, const session::Summary& summary,
+                         const std::vector<Input>& inputs) {
   if (summary.ended != session::name_of(session::EndReason::kBudgetReached)) return {};
+  const Json said = TRY(parse_json(order.text));
+  if (said.at("budget_nano") == 0) return {};
   if (std::ranges::all_of(inputs, costs_nothing, &Input::event)) return {};
   Refusal refusal = bad_request("the session has reached its budget: raise it or remove it");
   refusal.code = "budget_reached";
   return refusal;
 }
 
-// The client's own words, with what they are called from now on.
-Json echo_of(Json event, const Input& input, const std::string& primary, session::Seq seq,
+// The client's own words, with what they are called from now on. The agent reads messages when it
+// has come to an end of what it does.
+Json echo_of(Json event, const Input& input, const session::Summary& primary, session::Seq seq,
              const std::string& now) {
+  const bool is_queued = std::holds_alternative<session::UserMessage>(input.event) &&
+                         primary.status != session::Status::kIdle;
   event["id"] = write_event_id(input.session, {.seq = seq});
-  event["processed_at"] = now;
-  if (input.session != primary) event["session_thread_id"] = write_thread_id(input.session);
+  event["processed_at"] = is_queued ? Json(nullptr) : Json(now);
+  if (input.session != primary.id) event["session_thread_id"] = write_thread_id(input.session);
   if (const auto* outcome = std::get_if<session::OutcomeDefined>(&input.event)) {
     event["outcome_id"] = outcome->id;
     event["max_iterations"] = outcome->iterations_max;
@@ -133,7 +140,7 @@ Task<Reply<Json>> send(Context& context, Call& call) {
   if (inputs.empty()) co_return bad_request("\"events\" is missing or empty");
   CO_TRY(const auto summary, co_await context.sessions.log().find(order.session));
   if (summary.archived_ms) co_return conflict("the session is archived");
-  CO_TRY_VOID(check_budget(summary, inputs));
+  CO_TRY_VOID(check_budget(order, summary, inputs));
   const std::vector<Delivery> deliveries = sort_by_log(inputs);
   CO_TRY_VOID(co_await check(context, deliveries));
   const std::string now = write_time(std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -144,7 +151,7 @@ Task<Reply<Json>> send(Context& context, Call& call) {
     CO_TRY(const auto numbers, co_await deliver(context, delivery));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const std::size_t at = delivery.places[i];
-      echoed[at] = echo_of(std::move(echoed[at]), inputs[at], order.session, numbers[i], now);
+      echoed[at] = echo_of(std::move(echoed[at]), inputs[at], summary, numbers[i], now);
     }
   }
   co_return Json{{"data", std::move(echoed)}};

@@ -1,5 +1,7 @@
 #include "memory_grants.h"
 
+#include <initializer_list>
+
 #include <fmt/format.h>
 
 #include "pons/memory/tools.h"
@@ -19,10 +21,19 @@ Json config_of(const Json& agent, std::string_view tool) {
   return nullptr;
 }
 
-bool asks(const Json& config, bool only_looks) {
-  if (config.is_null()) return false;
+enum class Does : std::uint8_t { kLook, kChange };
+
+// As the tool of files of the same kind.
+void add_policy(const Json& config, Does does, std::initializer_list<std::string_view> tools,
+                session::AgentSpec& spec) {
+  if (config.is_null()) return;
   const Json& policy = config.at("permission_policy").at("type");
-  return policy == "always_ask" || (policy == "auto" && !only_looks);
+  const bool is_judged = policy == "auto";
+  const bool asks = policy == "always_ask" || (is_judged && does == Does::kChange);
+  for (const std::string_view tool : tools) {
+    if (asks) spec.asks.emplace_back(tool);
+    if (is_judged) spec.judged.emplace_back(tool);
+  }
 }
 
 }  // namespace
@@ -43,12 +54,9 @@ void add_memory(const Json& agent, const Json& resources, session::AgentSpec& sp
          .read_only = !may_write || resource.at("access") == "read_only"});
   }
   if (spec.memory.empty()) return;
-  if (asks(reading, true))
-    for (const std::string_view tool : {memory::kSearchTool, memory::kReadTool, memory::kListTool})
-      spec.asks.emplace_back(tool);
-  if (asks(writing, false))
-    for (const std::string_view tool : {memory::kWriteTool, memory::kDeleteTool})
-      spec.asks.emplace_back(tool);
+  add_policy(reading, Does::kLook, {memory::kSearchTool, memory::kReadTool, memory::kListTool},
+             spec);
+  add_policy(writing, Does::kChange, {memory::kWriteTool, memory::kDeleteTool}, spec);
 }
 
 Result<void> check_tool_names(const session::AgentSpec& spec) {

@@ -16,8 +16,11 @@ memory::Place place_of(const Call& call) {
   return {.project = call.caller.project, .store = call.ids[0]};
 }
 
-// Whoever writes by the API answers for it.
+// Whoever writes by the API answers for it. What a worker's tools have read, nobody here knows.
 memory::Author author_of(const Call& call) {
+  if (!call.caller.session.empty())
+    return {.actor = {.kind = memory::Actor::Kind::kSession, .id = call.caller.session},
+            .provenance = memory::Provenance::kUntrusted};
   return {.actor = {.kind = memory::Actor::Kind::kApiKey, .id = call.caller.key},
           .provenance = memory::Provenance::kHuman};
 }
@@ -168,11 +171,35 @@ Task<Reply<Json>> redact_version(MemoryStores& memories, Call& call) {
   co_return show_version(version);
 }
 
+using Step = Task<Reply<Json>> (*)(MemoryStores&, Call&);
+
+// A token for one session opens the notes that the session has, as the session has them.
+Task<Reply<Json>> take_granted(MemoryStores& memories, const GrantFinder& find_grant, Step step,
+                               Call& call) {
+  const Caller& caller = call.caller;
+  if (!caller.session.empty()) {
+    StoreGrant grant = StoreGrant::kNone;
+    if (find_grant) {
+      CO_TRY(grant, co_await find_grant(caller.project, caller.session, call.ids[0]));
+    }
+    if (grant == StoreGrant::kNone)
+      co_return Refusal{403, "permission_error", "the session of this token has no such store"};
+    if (grant == StoreGrant::kRead && call.exchange.request().method != "GET")
+      co_return Refusal{403, "permission_error", "the session of this token only reads this store"};
+  }
+  co_return co_await step(memories, call);
+}
+
 }  // namespace
 
-std::vector<http::Route> memory_routes(MemoryStores& memories) {
+std::vector<http::Route> memory_routes(MemoryStores& memories, GrantFinder find_grant) {
   const auto with = [&memories](auto work) {
     return answering([&memories, work](Call& call) { return work(memories, call); });
+  };
+  const auto granted = [&memories, finder = std::move(find_grant)](Step step) {
+    return answering([&memories, finder, step](Call& call) {
+      return take_granted(memories, finder, step, call);
+    });
   };
   return {
       {"POST", "/v1/memory_stores", with(create_store)},
@@ -181,11 +208,11 @@ std::vector<http::Route> memory_routes(MemoryStores& memories) {
       {"POST", "/v1/memory_stores/{id}", with(update_store)},
       {"DELETE", "/v1/memory_stores/{id}", with(delete_store)},
       {"POST", "/v1/memory_stores/{id}/archive", with(archive_store)},
-      {"POST", "/v1/memory_stores/{id}/memories", with(create_memory)},
-      {"GET", "/v1/memory_stores/{id}/memories", with(list_memories)},
-      {"GET", "/v1/memory_stores/{id}/memories/{memory}", with(get_memory)},
-      {"POST", "/v1/memory_stores/{id}/memories/{memory}", with(update_memory)},
-      {"DELETE", "/v1/memory_stores/{id}/memories/{memory}", with(delete_memory)},
+      {"POST", "/v1/memory_stores/{id}/memories", granted(create_memory)},
+      {"GET", "/v1/memory_stores/{id}/memories", granted(list_memories)},
+      {"GET", "/v1/memory_stores/{id}/memories/{memory}", granted(get_memory)},
+      {"POST", "/v1/memory_stores/{id}/memories/{memory}", granted(update_memory)},
+      {"DELETE", "/v1/memory_stores/{id}/memories/{memory}", granted(delete_memory)},
       {"GET", "/v1/memory_stores/{id}/memory_versions", with(list_versions)},
       {"GET", "/v1/memory_stores/{id}/memory_versions/{version}", with(get_version)},
       {"POST", "/v1/memory_stores/{id}/memory_versions/{version}/redact", with(redact_version)}};

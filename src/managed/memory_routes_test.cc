@@ -129,7 +129,11 @@ TEST_F(MemoryRoutesTest, ViewsShowContentWhereTheyAreToShowIt) {
   EXPECT_TRUE(
       ask("GET", stores_ + "/memories?view=basic&limit=100").body["data"][0]["content"].is_null());
   EXPECT_EQ(ask("GET", stores_ + "/memories?view=full&limit=20").body["data"][0]["content"], "new");
-  EXPECT_EQ(ask("GET", stores_ + "/memories?view=full&limit=21").status, 400);
+  for (int i = 0; i < 21; ++i) ASSERT_EQ(create("/" + std::to_string(i)).status, 200);
+  const auto page = ask("GET", stores_ + "/memories?view=full&limit=100");
+  EXPECT_EQ(page.body["data"].size(), 20U) << "whole, there are no more in a page";
+  EXPECT_TRUE(page.body["next_page"].is_string());
+  EXPECT_EQ(ask("GET", stores_ + "/memories?view=full&limit=101").status, 400);
   EXPECT_EQ(ask("GET", stores_ + "/memories?view=all").status, 400);
   EXPECT_EQ(ask("POST", stores_ + "/memories", R"({"path":"/n","content":null})").status, 200);
 }

@@ -1,5 +1,7 @@
 #include "memory_shape.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "pons/managed/fields.h"
@@ -29,13 +31,15 @@ Result<memory::MetadataPatch> read_patch(const JsonPlace& place) {
   return patch;
 }
 
-Result<std::int64_t> read_limit(const Query& query, std::int64_t max) {
+Result<std::int64_t> read_limit(const Query& query) {
   constexpr std::int64_t kUsual = 20;
-  return TRY(query.number("limit", max)).value_or(kUsual);
+  return TRY(query.number("limit", memory::kBasicRowsMax)).value_or(kUsual);
 }
 
-std::int64_t limit_of(memory::View view) {
-  return view == memory::View::kFull ? memory::kFullRowsMax : memory::kBasicRowsMax;
+// With their contents there are fewer in a page than may be asked for.
+Result<std::int64_t> read_limit(const Query& query, memory::View view) {
+  const std::int64_t wish = TRY(read_limit(query));
+  return view == memory::View::kFull ? std::min<std::int64_t>(wish, memory::kFullRowsMax) : wish;
 }
 
 Json time_or_null(const std::optional<std::int64_t>& time_ms) {
@@ -133,7 +137,7 @@ Result<memory::StoreQuery> read_store_query(const Query& query) {
   return memory::StoreQuery{.created_from_ms = TRY(query.time("created_at[gte]")),
                             .created_to_ms = TRY(query.time("created_at[lte]")),
                             .with_archived = TRY(query.flag("include_archived")),
-                            .limit = TRY(read_limit(query, memory::kBasicRowsMax)),
+                            .limit = TRY(read_limit(query)),
                             .page = query.find("page").value_or("")};
 }
 
@@ -143,7 +147,7 @@ Result<memory::MemoryQuery> read_memory_query(const Query& query) {
                              .page = query.find("page").value_or("")};
   if (TRY(query.number("depth", 1)).value_or(0) == 1)
     wanted.depth = memory::MemoryQuery::Depth::kChildren;
-  wanted.limit = TRY(read_limit(query, limit_of(wanted.view)));
+  wanted.limit = TRY(read_limit(query, wanted.view));
   return wanted;
 }
 
@@ -155,7 +159,7 @@ Result<memory::VersionQuery> read_version_query(const Query& query) {
                               .created_to_ms = TRY(query.time("created_at[lte]")),
                               .view = TRY(read_view(query, memory::View::kBasic)),
                               .page = query.find("page").value_or("")};
-  wanted.limit = TRY(read_limit(query, limit_of(wanted.view)));
+  wanted.limit = TRY(read_limit(query, wanted.view));
   return wanted;
 }
 

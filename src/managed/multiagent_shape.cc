@@ -94,13 +94,12 @@ Result<Json> read_subagents(const Json& before, const JsonPlace& place) {
   return subagents;
 }
 
-// Left out they are on, by the API's word: that would be passing over what is not there.
+// There are none here. Whoever leaves them out is shown so; whoever wants them is refused.
 Result<Json> read_workflows(const JsonPlace& place) {
-  constexpr const char* kWhy =
-      "workflows are not supported: say \"workflows\": {\"type\": \"disabled\"}";
-  if (!has_value(place, "workflows")) return place.refuse(kWhy);
-  if (TRY(type_of(place.at("workflows"), {"enabled", "disabled"})) == "enabled")
-    return place.at("workflows").refuse(kWhy);
+  if (has_value(place, "workflows") &&
+      TRY(type_of(place.at("workflows"), {"enabled", "disabled"})) == "enabled")
+    return place.at("workflows")
+        .refuse("workflows are not supported: leave them out, or say {\"type\": \"disabled\"}");
   return kDisabled;
 }
 
@@ -119,7 +118,7 @@ Result<Json> read_new_kind(const Json& before, const JsonPlace& place) {
     after["subagents"] = TRY(read_subagents(after["subagents"], place.at("subagents")));
   else if (place.has("subagents"))
     after["subagents"] = TRY(read_subagents(Json::object(), usual.at("subagents")));
-  if (place.has("workflows") || !is_change) after["workflows"] = TRY(read_workflows(place));
+  after["workflows"] = TRY(read_workflows(place));
   return after;
 }
 

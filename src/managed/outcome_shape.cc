@@ -81,6 +81,12 @@ Task<Reply<Json>> present_session(Objects& objects, const SessionOrder& order,
   CO_TRY(auto shown, show_session(order, summary));
   CO_TRY(const auto events, co_await read_outcomes(objects.store, order.session));
   shown["outcome_evaluations"] = show_outcomes(events);
+  // As it was when the last turn had ended.
+  std::int64_t active_ms = 0;
+  for (const session::StoredEvent& stored : events)
+    if (const auto* ended = std::get_if<session::TurnEnded>(&stored.event))
+      active_ms = ended->active_ms;
+  shown["stats"]["active_seconds"] = shown["usage"]["active_seconds"] = active_ms / 1'000;
   co_return shown;
 }
 

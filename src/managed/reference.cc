@@ -34,7 +34,8 @@ constexpr auto kRoutes = std::to_array<RouteText>({
      "and is still there; `desired_ttl_seconds`, `expected_last_heartbeat`"},
     {"POST", "/v1/environments/{id}/work/{work}/stop", "asks for its end; `force`: it is over"},
     {"POST", "/v1/sessions",
-     "makes a session: `agent`, `environment_id`, `initial_events`, `budget`"},
+     "makes a session: `agent`, `environment_id`, `initial_events`, `resources`, `vault_ids`, "
+     "`budget`"},
     {"GET", "/v1/sessions",
      "lists sessions; `agent_id`, `agent_version`, `deployment_id`, `statuses[]`, `order`, "
      "`created_at[…]`, `include_archived`"},
@@ -42,6 +43,13 @@ constexpr auto kRoutes = std::to_array<RouteText>({
     {"POST", "/v1/sessions/{id}", "changes title, metadata, tools, budget"},
     {"DELETE", "/v1/sessions/{id}", "deletes it and its log"},
     {"POST", "/v1/sessions/{id}/archive", "ends it; its log stays"},
+    {"GET", "/v1/sessions/{id}/resources",
+     "files and repositories of its machine, and its memory stores"},
+    {"POST", "/v1/sessions/{id}/resources", "puts one more file into its machine"},
+    {"GET", "/v1/sessions/{id}/resources/{resource}", "one of them"},
+    {"POST", "/v1/sessions/{id}/resources/{resource}",
+     "refused: tokens of repositories are kept in vaults"},
+    {"DELETE", "/v1/sessions/{id}/resources/{resource}", "takes it out of its machine"},
     {"GET", "/v1/sessions/{id}/events", "its events; `types[]`, `order`, `created_at[…]`"},
     {"POST", "/v1/sessions/{id}/events",
      "says something: messages, interrupts, decisions, results of tools"},

@@ -63,12 +63,15 @@ Refusal is_archived(std::string_view what) {
 http::Response answer_of(const Refusal& refusal, std::string_view request_id) {
   Json error = {{"type", refusal.type}, {"message", refusal.message}};
   if (!refusal.code.empty()) error["details"] = {{"error_code", refusal.code}};
+  if (const auto details = parse_json(refusal.details); details && details->is_object())
+    error["details"].update(*details);
   for (const auto& [name, value] : refusal.more) error[name] = value;
   Json body = {{"type", "error"}, {"error", std::move(error)}, {"request_id", nullptr}};
   if (!request_id.empty()) body["request_id"] = request_id;
   http::Response response{.status = refusal.status, .body = dump_json(body) + "\n"};
-  if (refusal.status == 409) response.fields.emplace_back("x-should-retry", "false");
-  if (refusal.status == 429 || refusal.status == 503)
+  if (refusal.status == 409 || refusal.is_final)
+    response.fields.emplace_back("x-should-retry", "false");
+  if (!refusal.is_final && (refusal.status == 429 || refusal.status == 503))
     response.fields.emplace_back("retry-after", "1");
   return response;
 }

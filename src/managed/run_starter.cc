@@ -1,5 +1,6 @@
 #include "run_starter.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "deployment_shape.h"
@@ -8,11 +9,13 @@
 namespace pons::managed {
 
 schedule::RunError run_error_of(const Refusal& refusal) {
-  const auto named = [&](const char* type) {
-    return schedule::RunError{.type = type, .message = refusal.message};
+  const auto named = [&](std::string type) {
+    return schedule::RunError{.type = std::move(type), .message = refusal.message};
   };
-  if (refusal.code == "environment_archived") return named("environment_archived_error");
-  if (refusal.code == "environment_not_found") return named("environment_not_found_error");
+  for (const char* code : {"environment_archived", "environment_not_found", "file_not_found",
+                           "memory_store_archived", "self_hosted_resources_unsupported",
+                           "session_resource_not_found", "vault_archived", "vault_not_found"})
+    if (refusal.code == code) return named(fmt::format("{}_error", code));
   if (refusal.status == 429) return named("session_rate_limited_error");
   return named("session_creation_rejected_error");
 }
@@ -22,7 +25,8 @@ Task<Result<std::variant<schedule::SessionId, schedule::RunError>>> SessionStart
   CO_TRY(const auto wish, write_session_wish(order.spec));
   const std::string agent_id = wish.at("agent").at("id");
   const auto agent = co_await objects_.agents.find(order.run.project, agent_id);
-  if (agent && agent->archived_ms)
+  const auto there = co_await objects_.orders.find(order.run.project, order.session.text());
+  if (!there && agent && agent->archived_ms)
     co_return schedule::RunError{.type = "agent_archived_error",
                                  .message = "the agent is archived"};
   const auto made = co_await make_session(objects_, sessions_,

@@ -119,6 +119,15 @@ Task<Reply<SessionOrder>> SessionOrders::replace(const SessionOrder& before, std
   co_return after;
 }
 
+Task<Reply<void>> SessionOrders::take_back(std::string project, std::string session) {
+  CO_TRY_VOID(co_await store_.write(
+      {{.sql =
+            "DELETE FROM session_orders WHERE session_id = $1 AND project_id = $2 AND NOT EXISTS "
+            "(SELECT 1 FROM sessions AS s WHERE s.id = session_orders.session_id)",
+        .values = {std::move(session), std::move(project)}}}));
+  co_return {};
+}
+
 Task<Reply<void>> SessionOrders::remove(std::string project, std::string session) {
   const auto removed = co_await store_.write(
       {{.sql = "DELETE FROM sessions WHERE id = $1 AND project_id = $2 AND archived IS NOT NULL",

@@ -52,6 +52,8 @@ class SessionOrders {
   Task<Reply<SessionOrder>> create(SessionOrder order);
   Task<Reply<SessionOrder>> find(std::string project, std::string session);
   Task<Reply<SessionOrder>> replace(const SessionOrder& before, std::string text);
+  // One for which no session was made after all.
+  Task<Reply<void>> take_back(std::string project, std::string session);
   // The session, its log and the order. Only of one that is archived.
   Task<Reply<void>> remove(std::string project, std::string session);
   Task<Reply<OrderPage>> list(std::string project, const OrderFilter& filter, const PageWish& wish);

@@ -1,14 +1,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "agent_shape.h"
-#include "memory_grants.h"
 #include "outcome_shape.h"
 #include "pons/base/id.h"
-#include "pons/managed/fields.h"
+#include "pons/base/log.h"
 #include "routes.h"
 #include "session_maker.h"
 #include "session_shape.h"
+#include "session_update.h"
 #include "threads.h"
 
 namespace pons::managed {
@@ -77,91 +76,56 @@ Task<Reply<Json>> list(Context& context, Call& call) {
                  {"prev_page", nullptr}};
 }
 
-// The agent that the session goes on with; null: it stays.
-Task<Reply<Json>> changed_agent(const Json& said, const JsonPlace& place) {
-  if (!has_value(place, "agent")) co_return Json(nullptr);
-  const JsonPlace wish = place.at("agent");
-  CO_TRY_VOID(wish.expect_object({"tools", "mcp_servers"}));
-  CO_TRY(auto agent, read_overrides(said.at("agent"), wish));
-  co_return agent;
-}
-
-// A budget is set when a session is made; later it can only grow, or go.
-Reply<std::int64_t> changed_budget(std::int64_t before, const JsonPlace& place,
-                                   const session::Usage& used) {
-  if (!place.has("budget")) return before;
-  if (place.at("budget").value.is_null()) return 0;
-  if (before == 0) {
-    Refusal refusal = bad_request("a session that was made without a budget cannot get one");
-    refusal.code = "budget_create_only";
-    return refusal;
-  }
-  const std::int64_t after = TRY(read_budget(place.at("budget")));
-  if (after <= used.cost_nano) {
-    Refusal refusal = bad_request("the budget is not above what the session has cost");
-    refusal.code = "budget_not_raised";
-    return refusal;
-  }
-  return after;
-}
-
 Task<Reply<Json>> update(Context& context, Call& call) {
   CO_TRY(const auto body, co_await call.body());
-  const JsonPlace place{.value = body, .pointer = {}};
-  CO_TRY_VOID(place.expect_object({"title", "metadata", "agent", "budget", "vault_ids"}));
-  if (place.has("vault_ids")) co_return bad_request("vault_ids cannot be changed");
-  CO_TRY(const auto order, co_await context.objects.orders.find(call.caller.project, call.ids[0]));
-  CO_TRY(const auto summary, co_await context.sessions.log().find(order.session));
-  if (summary.archived_ms) co_return is_archived("session");
-  CO_TRY(auto said, parse_json(order.text));
-  if (place.has("title")) {
-    CO_TRY(const auto title, optional_text(place, "title", {.max = 256}));
-    said["title"] = or_null(title);
-  }
-  CO_TRY(said["metadata"], patch_metadata(said["metadata"], place, "metadata"));
-  CO_TRY(auto agent, co_await changed_agent(said, place));
-  const auto budget_before = said["budget_nano"].get<std::int64_t>();
-  CO_TRY(const auto budget, changed_budget(budget_before, place, summary.usage));
-  if (!agent.is_null() || budget != budget_before) {
-    if (!agent.is_null()) said["agent"] = std::move(agent);
-    said["budget_nano"] = budget;
-    CO_TRY(const auto environment,
-           co_await context.objects.environments.find(order.project, order.environment));
-    CO_TRY(const auto config, parse_json(environment.text));
-    session::AgentSpec spec = spec_of(said["agent"], config);
-    add_memory(said["agent"], said["resources"], spec);
-    spec.budget_nano = budget;
-    CO_TRY_VOID(
-        co_await context.sessions.add(order.session, session::AgentChanged{std::move(spec)}));
-  }
-  CO_TRY(const auto after, co_await context.objects.orders.replace(order, dump_json(said)));
+  CO_TRY(auto order, co_await context.objects.orders.find(call.caller.project, call.ids[0]));
+  CO_TRY(const auto after,
+         co_await update_session(context.objects, context.sessions, std::move(order), body));
   co_return co_await show(context, after);
 }
 
-Task<Reply<void>> put_away(Context& context, const SessionOrder& order) {
+// An agent of it that is still at work has nobody any more whom it works for.
+Task<Result<void>> put_away_child(session::Sessions& sessions, const session::Summary& child) {
+  if (child.archived_ms) co_return {};
+  const auto archived = co_await sessions.archive(child.id);
+  if (archived || archived.error().code != ErrorCode::kConflict) co_return archived;
+  CO_TRY_VOID(co_await sessions.add(child.id, session::Interrupted{}));
+  co_return co_await sessions.archive(child.id);
+}
+
+// The session first: nobody says anything to it any more.
+Task<Reply<void>> put_away(Context& context, const SessionOrder& order,
+                           const std::vector<session::Summary>& children,
+                           session::Farewell farewell) {
   CO_TRY(const auto summary, co_await context.sessions.log().find(order.session));
-  if (summary.archived_ms) co_return {};
-  const auto archived = co_await context.sessions.archive(order.session);
-  if (!archived && archived.error().code == ErrorCode::kConflict)
-    co_return conflict("the session is at work; interrupt it first");
-  if (!archived) co_return archived.error();
-  // Its agents have stopped, or are about to.
-  CO_TRY(const auto children, co_await list_children(context.sessions, order));
+  if (!summary.archived_ms) {
+    const auto archived = co_await context.sessions.archive(order.session, farewell);
+    if (!archived && archived.error().code == ErrorCode::kConflict)
+      co_return conflict("the session is at work; interrupt it first");
+    if (!archived) co_return archived.error();
+  }
   for (const session::Summary& child : children)
-    if (!child.archived_ms) (void)co_await context.sessions.archive(child.id);
+    if (const auto done = co_await put_away_child(context.sessions, child); !done)
+      LOG_WARN("an agent of a session that is over is not put away", {"session", child.id},
+               {"error", done.error()});
   co_return {};
 }
 
 Task<Reply<Json>> archive(Context& context, Call& call) {
   CO_TRY(const auto order, co_await context.objects.orders.find(call.caller.project, call.ids[0]));
-  CO_TRY_VOID(co_await put_away(context, order));
+  CO_TRY(const auto children, co_await list_children(context.sessions, order));
+  CO_TRY_VOID(co_await put_away(context, order, children, session::Farewell::kSaid));
   co_return co_await show(context, order);
 }
 
+// Whoever follows it hears that it is deleted, and not that it is archived before.
 Task<Reply<Json>> remove(Context& context, Call& call) {
   CO_TRY(const auto order, co_await context.objects.orders.find(call.caller.project, call.ids[0]));
-  CO_TRY_VOID(co_await put_away(context, order));
+  CO_TRY(const auto children, co_await list_children(context.sessions, order));
+  CO_TRY_VOID(co_await put_away(context, order, children, session::Farewell::kUnsaid));
   CO_TRY_VOID(co_await context.objects.orders.remove(order.project, order.session));
+  for (const session::Summary& child : children) context.sessions.forget(child.id);
+  context.sessions.forget(order.session);
   co_return Json{{"id", order.session}, {"type", "session_deleted"}};
 }
 

@@ -6,6 +6,7 @@
 
 #include "environment_shape.h"
 #include "multiagent_shape.h"
+#include "pons/managed/package_set.h"
 #include "pons/session/machine_tools.h"
 #include "pons/session/tools.h"
 
@@ -22,6 +23,18 @@ bool must_ask(const Json& policy, std::string_view tool) {
   return policy["type"] == "auto" && !only_looks;
 }
 
+session::WebRules rules_of(const Json& config) {
+  session::WebRules rules;
+  const auto hosts = [&](const char* key, std::vector<std::string>& list) {
+    if (const auto found = config.find(key); found != config.end())
+      for (const Json& host : *found) list.push_back(host.get<std::string>());
+  };
+  hosts("allowed_domains", rules.allowed);
+  hosts("blocked_domains", rules.blocked);
+  rules.tokens_max = config.value("max_content_tokens", std::int64_t{0});
+  return rules;
+}
+
 void add_built_in(const Json& toolset, session::AgentSpec& spec) {
   for (const session::MachineTool& tool : session::machine_tools()) {
     const Json* config = &toolset.at("default_config");
@@ -29,7 +42,10 @@ void add_built_in(const Json& toolset, session::AgentSpec& spec) {
       if (own["name"] == tool.name) config = &own;
     if (!(*config)["enabled"].get<bool>()) continue;
     spec.tools.emplace_back(tool.name);
-    if (must_ask((*config)["permission_policy"], tool.name)) spec.asks.emplace_back(tool.name);
+    if (tool.name == "web_fetch") spec.web = rules_of(*config);
+    const Json& policy = (*config)["permission_policy"];
+    if (must_ask(policy, tool.name)) spec.asks.emplace_back(tool.name);
+    if (policy["type"] == "auto") spec.judged.emplace_back(tool.name);
   }
 }
 
@@ -63,6 +79,7 @@ session::AgentSpec spec_of(const Json& agent, const Json& environment) {
   spec.model = agent.at("model").at("id");
   spec.system = text_or_empty(agent.at("system"));
   spec.network = network_policy_of(environment, agent.at("mcp_servers"));
+  spec.sandbox_template = template_of(environment);
   spec.outside = environment.at("config").at("type") == "self_hosted";
   for (const Json& tool : agent.at("tools")) {
     if (tool["type"] == "agent_toolset_20260401") add_built_in(tool, spec);
@@ -89,6 +106,7 @@ const char* status_of(const session::Summary& summary) {
     case Status::kIdle:
     case Status::kWaitsForPerson:
     case Status::kWaitsInThread:
+    case Status::kWaitsAtWork:
       return "idle";
     case Status::kRunning:
       return "running";
@@ -100,7 +118,8 @@ const char* status_of(const session::Summary& summary) {
 
 Result<void> read_status(std::string_view word, OrderFilter& filter) {
   if (word == "idle")
-    filter.statuses.insert(filter.statuses.end(), {"idle", "waits_for_person", "waits_in_thread"});
+    filter.statuses.insert(filter.statuses.end(),
+                           {"idle", "waits_for_person", "waits_in_thread", "waits_at_work"});
   else if (word == "running")
     filter.statuses.emplace_back("running");
   else if (word == "rescheduling")

@@ -14,6 +14,7 @@ constexpr std::size_t kLength = 40;
 constexpr std::size_t kIdLength = 26;
 // Before the first report.
 constexpr Duration kFirstTime = std::chrono::minutes(15);
+constexpr std::int64_t kRowsMax = 10'000;
 
 std::int64_t milliseconds(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
@@ -40,6 +41,8 @@ Task<Result<Secret>> SessionTokens::create(std::string project, std::string sess
         .values = {token.id, token.project, token.session, token.work, token.hash,
                    token.expires_ms}}}));
   door_.open(token);
+  ++changes_;
+  door_.tell_others();
   co_await door_.wait_until_heard();
   co_return Secret(std::string(kPrefix) + digits);
 }
@@ -54,7 +57,6 @@ Task<Result<void>> SessionTokens::extend(std::string work, Duration time) {
 
 Task<Result<std::vector<SessionToken>>> SessionTokens::find(std::string condition,
                                                             store::Value value) {
-  constexpr std::int64_t kRowsMax = 10'000;
   CO_TRY(const auto rows,
          co_await store_.read({.sql = fmt::format("SELECT id, project_id, session_id, work_id, "
                                                   "hash, expires FROM session_tokens WHERE {} "
@@ -74,25 +76,37 @@ Task<Result<std::vector<SessionToken>>> SessionTokens::find(std::string conditio
   co_return found;
 }
 
-Task<Result<void>> SessionTokens::remove(std::vector<SessionToken> tokens) {
+Task<Result<void>> SessionTokens::end(std::string work) {
+  CO_TRY(const auto tokens, co_await find("work_id = $1", std::move(work)));
+  if (tokens.empty()) co_return {};
+  store::Transaction all;
   for (const SessionToken& token : tokens) {
     door_.close(token.id);
-    CO_TRY_VOID(co_await store_.write(
-        {{.sql = "DELETE FROM session_tokens WHERE id = $1", .values = {token.id}}}));
+    ++changes_;
+    all.push_back({.sql = "DELETE FROM session_tokens WHERE id = $1", .values = {token.id}});
   }
+  CO_TRY_VOID(co_await store_.write(std::move(all)));
+  ++changes_;
+  door_.tell_others();
   co_return {};
 }
 
-Task<Result<void>> SessionTokens::end(std::string work) {
-  CO_TRY(auto tokens, co_await find("work_id = $1", std::move(work)));
-  co_return co_await remove(std::move(tokens));
-}
-
 Task<Result<void>> SessionTokens::keep_up() {
-  CO_TRY(auto over, co_await find("expires <= $1", now_ms()));
-  CO_TRY_VOID(co_await remove(std::move(over)));
-  CO_TRY(const auto good, co_await find("expires > $1", now_ms()));
-  for (const SessionToken& token : good) door_.open(token);
+  CO_TRY_VOID(co_await store_.write(
+      {{.sql = "DELETE FROM session_tokens WHERE expires <= $1", .values = {now_ms()}}}));
+  constexpr int kTriesMax = 3;
+  for (int tries = 0; tries < kTriesMax; ++tries) {
+    const std::uint64_t before = changes_;
+    CO_TRY(const auto good, co_await find("expires > $1", now_ms()));
+    // Something was changed here meanwhile: what was read may be older than that.
+    if (changes_ != before) continue;
+    if (good.size() < static_cast<std::size_t>(kRowsMax)) {
+      door_.replace(good);
+    } else {
+      for (const SessionToken& token : good) door_.open(token);
+    }
+    break;
+  }
   co_return {};
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -33,7 +34,10 @@ Task<Reply<std::vector<session::Summary>>> list_children(session::Sessions& sess
                                                       .limit = kThreadsShownMax,
                                                       .with_archived = true,
                                                       .parent = order.session}));
-  std::ranges::reverse(children);
+  // As they were wanted: those of one answer begin in the same millisecond.
+  std::ranges::sort(children, {}, [](const session::Summary& child) {
+    return std::tie(child.parent_call, child.created_ms, child.id);
+  });
   co_return children;
 }
 
@@ -158,6 +162,11 @@ Task<Reply<Json>> archive(Context& context, Call& call) {
     if (!archived) co_return archived.error();
     CO_TRY(thread.summary, co_await context.sessions.log().find(thread.summary.id));
   }
+  // Also when it was put away before: whoever did so may not have come this far.
+  const auto told = co_await context.sessions.add(
+      thread.order.session, session::ThreadArchived{.call = thread.summary.parent_call});
+  const bool is_over = !told && told.error().code == ErrorCode::kInvalid;
+  if (!told && !is_over) co_return told.error();
   CO_TRY(auto shown, show(thread));
   co_return shown;
 }

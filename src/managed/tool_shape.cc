@@ -42,7 +42,7 @@ Result<Json> read_default(const JsonPlace& place, std::string_view usual_policy)
   return defaults;
 }
 
-// Hosts without scheme, port or path.
+// Hosts without scheme and port; those of a search may have a path.
 Result<void> read_domains(const JsonPlace& place, Json& config) {
   constexpr std::size_t kDomainsMax = 64;
   if (has_value(place, "allowed_domains") && has_value(place, "blocked_domains"))
@@ -52,11 +52,40 @@ Result<void> read_domains(const JsonPlace& place, Json& config) {
     const auto hosts = TRY(text_list(place, key, kDomainsMax, {.min = 1, .max = 253}));
     if (hosts.empty()) return place.at(key).refuse("is empty");
     for (const std::string& host : hosts)
-      if (host.find_first_of(":/ ") != std::string::npos)
+      if (host.find_first_of(config["name"] == "web_search" ? ": " : ":/ ") != std::string::npos)
         return place.at(key).refuse(fmt::format("\"{}\" is no bare host name", host));
     config[key] = hosts;
   }
   return {};
+}
+
+// Where addresses come from is not looked at here, so that none of them can be kept from a page.
+Result<Json> read_url_sources(const JsonPlace& place) {
+  if (!has_value(place, "url_sources")) return Json(nullptr);
+  const JsonPlace given = place.at("url_sources");
+  TRY_VOID(given.expect_object({"user_input", "client_tool_results", "server_tool_results"}));
+  Json sources = Json::object();
+  for (const char* key : {"user_input", "client_tool_results", "server_tool_results"}) {
+    sources[key] = nullptr;
+    if (!has_value(given, key)) continue;
+    const JsonPlace source = given.at(key);
+    const std::string kind =
+        source.value.is_string() ? TRY(source.text()) : TRY(type_of(source, {"all", "none"}));
+    if (kind != "all") return source.refuse("only \"all\" is supported: every source counts");
+    sources[key] = {{"type", "all"}};
+  }
+  return sources;
+}
+
+Result<Json> read_location(const JsonPlace& place) {
+  if (!has_value(place, "user_location")) return Json(nullptr);
+  const JsonPlace given = place.at("user_location");
+  TRY_VOID(given.expect_object({"type", "city", "region", "country", "timezone"}));
+  TRY(type_of(given, {"approximate"}));
+  Json location = {{"type", "approximate"}};
+  for (const char* key : {"city", "region", "country", "timezone"})
+    location[key] = or_null(TRY(optional_text(given, key, {.max = 256})));
+  return location;
 }
 
 Result<Json> read_built_in(const JsonPlace& place, const Json& defaults) {
@@ -64,9 +93,12 @@ Result<Json> read_built_in(const JsonPlace& place, const Json& defaults) {
   if (std::ranges::find(kBuiltIn, name) == kBuiltIn.end())
     return place.at("name").refuse(fmt::format("must be one of {}", fmt::join(kBuiltIn, ", ")));
   const bool is_web = name == "web_fetch" || name == "web_search";
-  if (is_web)
+  if (name == "web_fetch")
     TRY_VOID(place.expect_object({"type", "name", "enabled", "permission_policy", "allowed_domains",
-                                  "blocked_domains", "max_content_tokens"}));
+                                  "blocked_domains", "max_content_tokens", "url_sources"}));
+  else if (is_web)
+    TRY_VOID(place.expect_object({"type", "name", "enabled", "permission_policy", "allowed_domains",
+                                  "blocked_domains", "user_location"}));
   else
     TRY_VOID(place.expect_object({"type", "name", "enabled", "permission_policy"}));
   Json config = {{"type", name},
@@ -75,10 +107,11 @@ Result<Json> read_built_in(const JsonPlace& place, const Json& defaults) {
                  {"permission_policy", TRY(policy_or(place, defaults["permission_policy"]))}};
   if (is_web) TRY_VOID(read_domains(place, config));
   if (name == "web_fetch") {
-    config["url_sources"] = nullptr;
+    config["url_sources"] = TRY(read_url_sources(place));
     if (has_value(place, "max_content_tokens"))
       config["max_content_tokens"] = TRY(place.at("max_content_tokens").number(1, 1'000'000));
   }
+  if (name == "web_search") config["user_location"] = TRY(read_location(place));
   return config;
 }
 

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ struct PublicEvent {
   std::string id;
   std::string type;
   std::int64_t at_ms = 0;
-  std::string text;  // JSON
+  std::string text;        // JSON
+  bool is_queued = false;  // said while the agent was at work, which has not read it yet
 };
 
 // Makes the API's events out of a session's log. It folds the log as it goes: that a session begins
@@ -43,12 +45,19 @@ class Translator {
   // always a beginning of the answer.
   std::vector<PublicEvent> take_delta(session::Seq asked, std::string_view text);
 
+  // The model thinks about that question: "event_start" without anything behind it, once.
+  std::vector<PublicEvent> take_thinking(session::Seq asked);
+
   const session::State& state() const { return state_; }
+  // The log has come to its end: nothing is behind this.
+  bool is_over() const { return is_over_; }
   std::string id_of(EventId id) const { return write_event_id(session_, id); }
 
  private:
   struct Making;
   void forget_what_was_said();
+  void release_end(std::vector<PublicEvent>& out);
+  PublicEvent start_of(const char* type, EventId id) const;
   std::vector<std::string> waiting_calls() const;
   std::string child_of(session::Seq call) const;
   std::vector<std::string> waits_of(const session::ThreadChanged& thread) const;
@@ -58,8 +67,14 @@ class Translator {
   session::State state_;
   std::map<session::Seq, std::string> threads_;  // names of agents that do calls
   std::map<std::string, bool> posted_;  // calls of those, by their ids: whether they are custom
+  std::set<session::Seq> closed_threads_;
   std::string last_said_;
+  std::optional<PublicEvent> held_end_;  // of a request whose calls are not all shown yet
+  session::ModelFault fault_ = session::ModelFault::kOther;  // of the last question that failed
+  session::Seq updated_ = 0;                                 // the last change of a client
+  bool is_over_ = false;
   session::Seq grading_ = 0;    // the first question to whoever judges, until there is a verdict
+  session::Seq thought_ = 0;    // the question of which it was shown that the model thinks about it
   session::Seq previewed_ = 0;  // the question whose answer has begun to be shown
   session::Seq unshown_ = 0;    // the question whose answer is not shown before it is whole
 };

@@ -75,7 +75,7 @@ TEST_F(TranslatorTest, WhatWaitsForAPersonIsNamedOnceAllOfItIsKnown) {
   say();
   EXPECT_THAT(answer(R"([{"type":"tool_use","id":"a","name":"bash","input":{"command":"ls"}},
                          {"type":"tool_use","id":"b","name":"own","input":{}}])"),
-              ElementsAre("span.model_request_end", "agent.tool_use", "agent.custom_tool_use",
+              ElementsAre("agent.tool_use", "agent.custom_tool_use", "span.model_request_end",
                           "session.status_idle"));
   const Json idle = last_["session.status_idle"];
   EXPECT_EQ(idle["stop_reason"]["type"], "requires_action");
@@ -166,6 +166,7 @@ TEST_F(TranslatorTest, AModelThatFailsIsAnErrorAndATryLater) {
       add(session::ModelFailed{.asked = state_.asked->seq, .message = "busy", .wait_ms = 5}),
       ElementsAre("span.model_request_end", "session.error", "session.status_rescheduled"));
   EXPECT_EQ(last_["session.error"]["error"]["retry_status"]["type"], "retrying");
+  EXPECT_EQ(last_["session.error"]["error"]["type"], "model_request_failed_error");
   EXPECT_THAT(add(session::TimerFired{}),
               ElementsAre("session.status_running", "span.model_request_start"));
   EXPECT_THAT(
@@ -173,6 +174,119 @@ TEST_F(TranslatorTest, AModelThatFailsIsAnErrorAndATryLater) {
           .asked = state_.asked->seq, .trouble = session::Trouble::kLasting, .message = "gone"}),
       ElementsAre("span.model_request_end", "session.error", "session.status_idle"));
   EXPECT_EQ(last_["session.status_idle"]["stop_reason"]["type"], "retries_exhausted");
+}
+
+TEST_F(TranslatorTest, AnErrorSaysWhatTheModelsSideSaid) {
+  say();
+  const auto fail = [&](session::ModelFault fault, session::Trouble trouble) {
+    add(session::ModelFailed{
+        .asked = state_.asked->seq, .trouble = trouble, .fault = fault, .message = "m"});
+    return last_["session.error"]["error"]["type"].get<std::string>();
+  };
+  using enum session::ModelFault;
+  EXPECT_EQ(fail(kRateLimited, session::Trouble::kPassing), "model_rate_limited_error");
+  for (int i = 0; i < 8; ++i) {
+    add(session::TimerFired{});
+    EXPECT_EQ(fail(kOverloaded, session::Trouble::kPassing), "model_overloaded_error");
+  }
+  add(session::TimerFired{});
+  EXPECT_EQ(last_["session.error"]["error"]["type"], "model_overloaded_error");
+  EXPECT_EQ(last_["session.error"]["error"]["retry_status"]["type"], "exhausted");
+  EXPECT_EQ(last_["session.status_idle"]["stop_reason"]["type"], "retries_exhausted");
+  say();
+  EXPECT_EQ(fail(kOther, session::Trouble::kLasting), "model_request_failed_error");
+}
+
+TEST_F(TranslatorTest, WhoseMoneyIsSpentIsSaid) {
+  say();
+  add(session::ModelFailed{
+      .asked = state_.asked->seq, .trouble = session::Trouble::kBudget, .message = "the project"});
+  EXPECT_EQ(last_["session.error"]["error"]["type"], "billing_error");
+  EXPECT_EQ(last_["session.status_idle"]["stop_reason"]["type"], "retries_exhausted");
+  EXPECT_FALSE(last_.contains("session.usage")) << "the session has no budget that it could raise";
+
+  session::AgentSpec agent = state_.agent;
+  agent.budget_nano = 10;
+  add(session::AgentChanged{.agent = agent});
+  say();
+  add(session::ModelAnswered{
+      .asked = state_.asked->seq,
+      .content = R"([{"type":"tool_use","id":"a","name":"bash","input":{}}])",
+      .stop_reason = "tool_use",
+      .usage = {.cost_nano = 11}});
+  EXPECT_THAT(add(session::UserDecision{.call = state_.calls[0].seq, .message = "no"}),
+              ElementsAre("user.tool_confirmation", "agent.tool_result", "session.status_running",
+                          "session.thread_status_idle", "session.usage", "session.status_idle"));
+  const Json& thread = last_["session.thread_status_idle"];
+  EXPECT_EQ(thread["stop_reason"]["type"], "budget_reached");
+  EXPECT_EQ(thread["session_thread_id"], write_thread_id(kSession));
+  EXPECT_EQ(last_["session.status_idle"]["stop_reason"]["type"], "budget_reached");
+}
+
+TEST_F(TranslatorTest, WhatIsSaidWhileTheAgentWorksIsQueued) {
+  say();
+  EXPECT_TRUE(last_["user.message"]["processed_at"].is_string());
+  say();
+  EXPECT_TRUE(last_["user.message"]["processed_at"].is_null());
+  answer(R"([{"type":"text","text":"hello"}])");
+  answer(R"([{"type":"text","text":"hello again"}])");
+  say();
+  EXPECT_TRUE(last_["user.message"]["processed_at"].is_string());
+}
+
+TEST_F(TranslatorTest, AChangeSaysWhatHasChangedAndNothingElse) {
+  const auto change = [&](const char* changes) {
+    EXPECT_THAT(add(session::Updated{.number = 1, .changes = changes}),
+                ElementsAre("session.updated"));
+    Json fields = last_["session.updated"];
+    for (const char* name : {"id", "type", "processed_at"}) fields.erase(name);
+    return fields;
+  };
+  EXPECT_EQ(change(R"({"title":"t","metadata":{"a":"1"}})"),
+            (Json{{"title", "t"}, {"metadata", {{"a", "1"}}}}));
+  EXPECT_EQ(change(R"({"title":null,"metadata":{}})"), (Json{{"title", nullptr}}));
+  EXPECT_EQ(change(R"({"budget_nano":0})"), (Json{{"budget", nullptr}}));
+  const Json changed = change(R"({"budget_nano":10000000,"agent":{"id":"a"}})");
+  EXPECT_EQ(changed["budget"]["max_list_cost"]["currency"], "USD");
+  EXPECT_EQ(changed["agent"]["id"], "a");
+  EXPECT_THAT(add(session::AgentChanged{}), IsEmpty()) << "which was said before it";
+  EXPECT_THAT(add(session::AgentChanged{}), ElementsAre("session.updated"))
+      << "in a log of an older program";
+}
+
+TEST_F(TranslatorTest, WhoDecidedThatACallAsksIsSaid) {
+  session::AgentSpec agent = state_.agent;
+  agent.tools = {"bash", "read", "glob"};
+  agent.judged = {"bash", "read"};
+  add(session::AgentChanged{.agent = agent});
+  const auto use = [&](const std::string& tool) {
+    say();
+    answer(R"([{"type":"tool_use","id":"a","name":")" + tool + R"(","input":{}}])");
+    Json shown = last_["agent.tool_use"];
+    add(session::Interrupted{});
+    return shown;
+  };
+  const Json bash = use("bash");
+  EXPECT_EQ(bash["evaluated_permission"], "ask");
+  EXPECT_EQ(bash["evaluation"]["type"], "auto");
+  EXPECT_EQ(bash["evaluation"]["evaluated_permission"],
+            (Json{{"type", "ask"}, {"reason_code", "indeterminate"}}));
+  const Json read = use("read");
+  EXPECT_EQ(read["evaluated_permission"], "allow");
+  EXPECT_EQ(read["evaluation"],
+            (Json{{"type", "auto"}, {"evaluated_permission", {{"type", "allow"}}}}));
+  EXPECT_EQ(use("glob")["evaluation"], (Json{{"type", "always_allow"}}));
+  const Json unknown = use("nothing");
+  EXPECT_EQ(unknown["evaluated_permission"], "deny");
+  EXPECT_FALSE(unknown.contains("evaluation")) << "no policy was looked at";
+}
+
+TEST_F(TranslatorTest, AnEndIsSaidOnceAndIsTheLast) {
+  say();
+  answer(R"([{"type":"text","text":"hello"}])");
+  EXPECT_FALSE(translator_.is_over());
+  EXPECT_THAT(add(session::Archived{}), ElementsAre("session.status_terminated"));
+  EXPECT_TRUE(translator_.is_over());
 }
 
 TEST_F(TranslatorTest, PiecesAreABeginningOfTheAnswerOrNotShown) {
@@ -191,6 +305,19 @@ TEST_F(TranslatorTest, PiecesAreABeginningOfTheAnswerOrNotShown) {
   const Json start = parse_json(first[0].text).value();
   answer(R"([{"type":"text","text":"Hello"}])");
   EXPECT_EQ(last_["agent.message"]["id"], start["event"]["id"]);
+}
+
+TEST_F(TranslatorTest, ThatTheModelThinksIsShownOnceUnderTheIdOfItsThinking) {
+  EXPECT_THAT(translator_.take_thinking(3), IsEmpty());
+  say();
+  const auto start = translator_.take_thinking(state_.asked->seq);
+  ASSERT_EQ(start.size(), 1U);
+  EXPECT_EQ(start[0].type, "event_start");
+  EXPECT_THAT(translator_.take_thinking(state_.asked->seq), IsEmpty());
+  const Json preview = parse_json(start[0].text).value()["event"];
+  EXPECT_EQ(preview["type"], "agent.thinking");
+  answer(R"([{"type":"thinking","thinking":"t"},{"type":"text","text":"hello"}])");
+  EXPECT_EQ(last_["agent.thinking"]["id"], preview["id"]);
 }
 
 TEST(EventIds, AreOfOneSessionAndReadBack) {
@@ -214,7 +341,7 @@ TEST_F(TranslatorTest, WhatAThreadAsksIsShownUnderItsOwnIdWithItsThread) {
   const std::string task = R"({"task":"look","agent":"helper"})";
   EXPECT_THAT(
       answer(R"([{"type":"tool_use","id":"t","name":"spawn_agent","input":)" + task + "}]"),
-      ElementsAre("span.model_request_end", "session.thread_created", "agent.thread_message_sent"));
+      ElementsAre("session.thread_created", "agent.thread_message_sent", "span.model_request_end"));
   const session::Seq call = state_.calls[0].seq;
   const std::string child = session::child_session_of(kSession, call);
   const std::string thread = last_["session.thread_created"]["session_thread_id"];
@@ -249,6 +376,59 @@ TEST_F(TranslatorTest, WhatAThreadAsksIsShownUnderItsOwnIdWithItsThread) {
               ElementsAre("session.thread_status_idle"));
   EXPECT_THAT(add(session::ToolEnded{.call = call, .text = "seen"}),
               ElementsAre("agent.thread_message_received", "span.model_request_start"));
+
+  EXPECT_THAT(
+      answer(R"([{"type":"tool_use","id":"u","name":"spawn_agent","input":)" + task + "}]"),
+      ElementsAre("session.thread_created", "agent.thread_message_sent", "span.model_request_end"));
+  add(session::ToolEnded{.call = state_.calls[0].seq, .text = "seen"});
+  EXPECT_THAT(add(session::ThreadArchived{.call = call}),
+              ElementsAre("session.thread_status_terminated"));
+  EXPECT_EQ(last_["session.thread_status_terminated"]["session_thread_id"], thread);
+  EXPECT_EQ(last_["session.thread_status_terminated"]["agent_name"], "helper");
+  answer(R"([{"type":"text","text":"all done"}])");
+  EXPECT_THAT(add(session::Archived{}),
+              ElementsAre("session.thread_status_terminated", "session.status_terminated"));
+  EXPECT_NE(last_["session.thread_status_terminated"]["session_thread_id"], thread);
+}
+
+TEST_F(TranslatorTest, AToolOfAServerThatAThreadAsksForIsShownAsItsServersTool) {
+  session::AgentSpec helper{.name = "helper", .model = "m"};
+  helper.servers = {
+      {.name = "far",
+       .url = "https://far.example/mcp",
+       .toolset = R"({"default_config":{"permission_policy":{"type":"auto"}},"configs":[]})"}};
+  session::AgentSpec lead{.model = "m",
+                          .tools = {std::string(session::kSpawnAgent)},
+                          .has_threads = true,
+                          .members = session::Members({helper})};
+  add(session::AgentChanged{.agent = lead});
+  say();
+  answer(
+      R"([{"type":"tool_use","id":"t","name":"spawn_agent","input":{"task":"t","agent":"helper"}}])");
+  EXPECT_THAT(
+      add(session::ThreadChanged{
+          .call = state_.calls[0].seq,
+          .seen = 5,
+          .status = session::ThreadStatus::kWaits,
+          .waits = {5},
+          .posted =
+              R"([{"seq":5,"type":"tool.called","name":"a.b","server":"far","input":{"x":1},"waits_for":"decision"}])"}),
+      ElementsAre("agent.mcp_tool_use", "session.thread_status_idle", "session.status_idle"));
+  const Json& use = last_["agent.mcp_tool_use"];
+  EXPECT_EQ(use["mcp_server_name"], "far");
+  EXPECT_EQ(use["name"], "a.b");
+  EXPECT_EQ(use["input"], (Json{{"x", 1}}));
+  EXPECT_EQ(use["evaluated_permission"], "ask");
+  EXPECT_EQ(use["evaluation"]["type"], "auto");
+}
+
+TEST(ThreadsTranslated, TheEndOfAThreadIsItsOwn) {
+  Translator translator("ses_child", {.primary = kSession, .agent = "helper"});
+  (void)translator.take({.seq = 1, .at_ms = 1, .event = session::Created{}});
+  const auto end = translator.take({.seq = 2, .at_ms = 2, .event = session::Archived{}});
+  ASSERT_EQ(end.size(), 1U);
+  EXPECT_EQ(end[0].type, "session.thread_status_terminated");
+  EXPECT_EQ(parse_json(end[0].text).value()["agent_name"], "helper");
 }
 
 TEST_F(TranslatorTest, AJudgeThatIsAskedTwiceIsOneEvaluation) {
@@ -268,6 +448,33 @@ TEST_F(TranslatorTest, AJudgeThatIsAskedTwiceIsOneEvaluation) {
   const Json& end = last_["span.outcome_evaluation_end"];
   EXPECT_EQ(end["result"], "max_iterations_reached");
   EXPECT_EQ(end["outcome_evaluation_start_id"], last_["span.outcome_evaluation_start"]["id"]);
+}
+
+TEST_F(TranslatorTest, AWishOfASandboxIsAnsweredAsAToolIs) {
+  say();
+  answer(R"([{"type":"text","text":"hello"}])");
+  EXPECT_THAT(
+      add(session::AccessAsked{.request = "acc_1",
+                               .host = "a.example",
+                               .port = 443,
+                               .wish = R"({"host":"a.example","port":443,"reason":"why"})"}),
+      ElementsAre("agent.tool_use", "session.status_idle"));
+  const Json use = last_["agent.tool_use"];
+  EXPECT_EQ(use["name"], "request_network_access");
+  EXPECT_EQ(use["evaluated_permission"], "ask");
+  EXPECT_EQ(use["input"]["host"], "a.example");
+  EXPECT_EQ(use["input"]["reason"], "why");
+  EXPECT_EQ(last_["session.status_idle"]["stop_reason"]["type"], "requires_action");
+  EXPECT_EQ(last_["session.status_idle"]["stop_reason"]["event_ids"], Json::array({use["id"]}));
+  EXPECT_THAT(add(session::UserDecision{.call = state_.access.at(0).seq, .message = "no"}),
+              ElementsAre("user.tool_confirmation", "session.status_running"));
+  EXPECT_EQ(last_["user.tool_confirmation"]["tool_use_id"], use["id"]);
+  EXPECT_THAT(add(session::AccessEnded{
+                  .request = "acc_1", .outcome = session::AccessOutcome::kDenied, .message = "no"}),
+              ElementsAre("agent.tool_result", "span.model_request_start"));
+  EXPECT_EQ(last_["agent.tool_result"]["tool_use_id"], use["id"]);
+  EXPECT_EQ(last_["agent.tool_result"]["is_error"], true);
+  EXPECT_EQ(last_["agent.tool_result"]["content"][0]["text"], "denied: no");
 }
 
 }  // namespace

@@ -64,13 +64,19 @@ Task<Result<std::vector<WorkItem>>> WorkItems::read(std::string where,
   co_return items;
 }
 
-// What a worker that is gone has left is stopped; what does not rest and is nobody's is queued.
+// What a worker that is gone has left is stopped, and so is what nobody has taken of a session that
+// rests, or is no more; what does not rest and is nobody's is queued.
 Task<Result<void>> WorkItems::bring_up_to_date(WorkPlace place) {
   const std::int64_t now = now_ms();
   CO_TRY_VOID(co_await store_.write(
       {{.sql = "UPDATE work_items SET state = 'stopped', stopped = $1 WHERE environment_id = $2 "
                "AND project_id = $3 AND lease_until < $1 "
                "AND state IN ('starting', 'active', 'stopping')",
+        .values = {now, place.environment, place.project}},
+       {.sql = "UPDATE work_items SET state = 'stopped', stopped = $1 WHERE environment_id = $2 "
+               "AND project_id = $3 AND state = 'queued' AND NOT EXISTS "
+               "(SELECT 1 FROM sessions AS s WHERE s.id = work_items.session_id "
+               "AND s.archived IS NULL AND s.status <> 'idle')",
         .values = {now, place.environment, place.project}}}));
   CO_TRY(const auto rows,
          co_await store_.read(

@@ -105,22 +105,38 @@ Task<Reply<Json>> ack(Context& context, Call& call) {
   co_return shown;
 }
 
+Json heartbeat_of(const WorkItem& item, bool lease_extended) {
+  return {{"type", "work_heartbeat"},
+          {"last_heartbeat", time_or_null(item.heartbeat_ms)},
+          {"lease_extended", lease_extended},
+          {"state", item.state},
+          {"ttl_seconds", item.ttl_seconds}};
+}
+
+// Whoever lost the work is told how it stands with whoever has it.
+Task<Reply<Json>> refuse_heartbeat(Context& context, WorkPlace place, std::string id,
+                                   Refusal refusal) {
+  if (refusal.status != 412) co_return refusal;
+  CO_TRY(const auto item, co_await context.items.find(std::move(place), std::move(id)));
+  Json state = heartbeat_of(item, false);
+  state.erase("type");
+  refusal.details = dump_json({{"current_state", std::move(state)}});
+  co_return refusal;
+}
+
 Task<Reply<Json>> heartbeat(Context& context, Call& call) {
   CO_TRY(const auto query, Query::parse(call.exchange.request().query()));
   CO_TRY(const auto wanted, query.number("desired_ttl_seconds", 1'000'000'000));
   CO_TRY(const auto place, co_await find_place(context, call));
   const std::int64_t ttl = wanted ? std::clamp(*wanted, kTtlMin, kTtlMax) : 0;
-  CO_TRY(const auto item, co_await context.items.heartbeat(place, call.ids[1], ttl,
-                                                           query.find("expected_last_heartbeat")));
-  const bool goes_on = item.state == "active";
+  const auto item = co_await context.items.heartbeat(place, call.ids[1], ttl,
+                                                     query.find("expected_last_heartbeat"));
+  if (!item) co_return co_await refuse_heartbeat(context, place, call.ids[1], item.error());
+  const bool goes_on = item->state == "active";
   if (goes_on)
     CO_TRY_VOID(
-        co_await context.tokens.extend(item.id, 2 * std::chrono::seconds(item.ttl_seconds)));
-  co_return Json{{"type", "work_heartbeat"},
-                 {"last_heartbeat", time_or_null(item.heartbeat_ms)},
-                 {"lease_extended", goes_on},
-                 {"state", item.state},
-                 {"ttl_seconds", item.ttl_seconds}};
+        co_await context.tokens.extend(item->id, 2 * std::chrono::seconds(item->ttl_seconds)));
+  co_return heartbeat_of(*item, goes_on);
 }
 
 Task<Reply<Json>> stop(Context& context, Call& call) {

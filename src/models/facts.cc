@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,6 +13,8 @@
 #include "json_writer.h"
 #include "pons/base/text.h"
 #include "pons/models/thinking.h"
+#include "remotes.h"
+#include "shared_document.h"
 
 namespace pons::models {
 
@@ -21,21 +24,26 @@ Error refuse(std::string message) {
   return make_error(ErrorCode::kInvalid, "read request", std::move(message));
 }
 
-constexpr std::array kKnown = {std::string_view("model"),
-                               std::string_view("stream"),
-                               std::string_view("max_tokens"),
-                               std::string_view("max_completion_tokens"),
-                               std::string_view("max_output_tokens"),
-                               std::string_view("stream_options"),
-                               std::string_view("prompt_cache_key"),
-                               std::string_view("previous_response_id"),
-                               std::string_view("conversation"),
-                               std::string_view("prompt"),
-                               std::string_view("background"),
-                               std::string_view("service_tier"),
-                               std::string_view("speed"),
-                               std::string_view("inference_geo"),
-                               std::string_view("n")};
+constexpr std::array<std::string_view, 20> kKnown = {"model",
+                                                     "stream",
+                                                     "max_tokens",
+                                                     "max_completion_tokens",
+                                                     "max_output_tokens",
+                                                     "stream_options",
+                                                     "prompt_cache_key",
+                                                     "previous_response_id",
+                                                     "conversation",
+                                                     "prompt",
+                                                     "background",
+                                                     "service_tier",
+                                                     "speed",
+                                                     "inference_geo",
+                                                     "n",
+                                                     "web_search_options",
+                                                     "mcp_servers",
+                                                     "thinking",
+                                                     "reasoning",
+                                                     "reasoning_effort"};
 
 // What service of a kind costs, at the most, in percent of the usual price. Words that are not here
 // may cost whatever the dearest does.
@@ -70,11 +78,12 @@ bool is_model_name(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return c > ' ' && c < 0x7F; });
 }
 
-// The fields of an object, found by the places where simdjson sees a value or a bracket begin. What
-// stands in the fields' own values is not looked at: whoever answers the request reads it.
+// The fields of an object, found by the places where simdjson sees a value or a bracket begin. Of
+// what stands in the fields' own values only what is elsewhere is looked at: whoever answers the
+// request reads the rest.
 class FieldWalk {
  public:
-  explicit FieldWalk(std::string_view text) : text_(text) {}
+  FieldWalk(std::string_view text, Protocol protocol) : text_(text), remotes_(protocol) {}
 
   // visit(std::string_view key, std::string_view value) -> Result<void>: both as they are written.
   template <class Visit>
@@ -91,8 +100,15 @@ class FieldWalk {
       next();
       if (next() != ':' || at_end()) return broken();
       const std::size_t begin = place();
+      const Word field = word_at(key);
+      remotes_.begin_field(field);
       TRY_VOID(skip_value());
       const std::size_t end = at_end() ? text_.size() : place();
+      // A conversation may be one text.
+      if (field == Word::kInput && text_[begin] == '"') {
+        remotes_.opening_begin = begin;
+        remotes_.opening_end = end;
+      }
       TRY_VOID(visit(string_from(key), trim(text_.substr(begin, end - begin))));
       if (peek() == '}') {
         next();
@@ -104,6 +120,7 @@ class FieldWalk {
 
   // Whether a string in one of the values begins so.
   bool has_carried() const { return has_carried_; }
+  const Remotes& remotes() const { return remotes_; }
 
   // The JSON string that begins there, quotes and all.
   std::string_view string_from(std::size_t begin) const {
@@ -140,27 +157,55 @@ class FieldWalk {
     return refuse("the body is not JSON: it ends or breaks off in an object");
   }
 
+  // Which of ours the string is whose quote stands there.
+  Word word_at(std::size_t quote) const {
+    constexpr std::size_t kLongest = 6 * 14;  // with every letter as an escape
+    const std::string_view rest = text_.substr(quote + 1, kLongest + 1);
+    const std::size_t end = rest.find_first_of("\"\\");
+    if (end == std::string_view::npos) return Word::kOther;
+    if (rest[end] == '"') return word_of(rest.substr(0, end));
+    const std::string_view whole = string_from(quote);
+    if (whole.size() > kLongest + 2) return Word::kOther;
+    const auto parsed = shared_document(whole).parse(whole);
+    return parsed && parsed->is_string() ? word_of(*parsed->as_string()) : Word::kOther;
+  }
+
+  // Each level is remembered until it ends, and 32 MB of brackets must not cost ten times as much.
   Result<void> skip_value() {
+    constexpr std::size_t kDepthMax = 1024;
     std::size_t depth = 0;
+    Word name = Word::kNone;  // of the value that comes
     do {
       if (at_end()) return broken();
       const std::size_t here = place();
       switch (next()) {
         case '"':
+          if (depth > 0 && peek() == ':') {
+            name = word_at(here);
+            next();
+            continue;
+          }
           has_carried_ = has_carried_ || text_.substr(here + 1).starts_with(kCarriedProof);
+          if (name != Word::kOther && name != Word::kNone)
+            remotes_.see(name, name == Word::kType ? word_at(here) : Word::kOther,
+                         text_.substr(here + 1), (at_end() ? text_.size() : place()) - here);
           break;
         case '{':
         case '[':
-          ++depth;
+          if (++depth > kDepthMax) return refuse("the body is nested too deeply");
+          remotes_.open(
+              name, text_[here] == '{' ? Remotes::Bracket::kObject : Remotes::Bracket::kList, here);
           break;
         case '}':
         case ']':
           if (depth == 0) return broken();
           --depth;
+          remotes_.close(here);
           break;
         default:
           break;
       }
+      name = Word::kNone;
     } while (depth > 0);
     return {};
   }
@@ -169,6 +214,7 @@ class FieldWalk {
   std::span<const std::uint32_t> places_;
   std::size_t at_ = 0;
   bool has_carried_ = false;
+  Remotes remotes_;
 };
 
 bool is_null(std::string_view value) {
@@ -248,6 +294,13 @@ class FactsReader {
       return take_service(*surcharge, value);
     } else if (key == "n") {
       if (protocol_ == Protocol::kChat) facts.choices = TRY(tokens_of(value, key)).value_or(1);
+    } else if (key == "web_search_options") {
+      facts.may_search = !is_null(value);
+      facts.has_remote_prompt = facts.has_remote_prompt || facts.may_search;
+    } else if (key == "mcp_servers") {
+      facts.has_remote_prompt = facts.has_remote_prompt || !(is_null(value) || value == "[]");
+    } else if (key == "thinking" || key == "reasoning" || key == "reasoning_effort") {
+      take_thinking(value);
     } else if (is_output_limit(protocol_, key)) {
       const auto tokens = TRY(tokens_of(value, key));
       if (tokens) facts.output_tokens_max = std::max(tokens, facts.output_tokens_max);
@@ -261,8 +314,13 @@ class FactsReader {
     // Its answer would come later, and nobody would count it.
     if (key == "background" && value != "false" && !is_null(value))
       return refuse("background: answers that are fetched later are not supported; leave it out");
+    // Whose it is, nobody here could tell.
+    if (key == "conversation" && !is_null(value))
+      return refuse(
+          "conversation: conversations that the provider keeps are not supported; send the whole "
+          "of it as input");
     if (key == "previous_response_id") facts.previous_response_id = TRY(unquoted(value, key));
-    if (key == "previous_response_id" || key == "conversation" || key == "prompt")
+    if (key == "previous_response_id" || key == "prompt")
       facts.has_remote_prompt = facts.has_remote_prompt || !is_null(value);
     return {};
   }
@@ -275,13 +333,36 @@ class FactsReader {
     return {};
   }
 
+  // Of what says that there is to be none, the plain words only.
+  void take_thinking(std::string_view value) {
+    constexpr std::array<std::string_view, 3> kNone = {"null", R"("none")",
+                                                       R"({"type":"disabled"})"};
+    std::string words(value);
+    std::erase_if(words, [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; });
+    facts.asks_to_think =
+        facts.asks_to_think || std::ranges::find(kNone, std::string_view(words)) == kNone.end();
+  }
+
+  // Whoever reads the last of two, or does not mind the case, would tell no usage.
   Result<void> take_stream_options(std::string_view value) {
-    if (protocol_ != Protocol::kChat || is_null(value)) return {};
+    constexpr std::string_view kUsage = "include_usage";
+    if (protocol_ != Protocol::kChat) return {};
+    facts.stream_options = span_of(value);
+    if (is_null(value)) return {};
     JsonDocument document;
     const JsonNode options = TRY(document.parse(value));
     if (!options.is_object()) return refuse("stream_options: must be an object");
-    facts.stream_options = span_of(value);
-    facts.wants_usage = TRY(options.bool_at("include_usage")).value_or(false);
+    bool seen = false;
+    TRY_VOID(options.for_each_field([&](std::string_view key,
+                                        const JsonNode& wish) -> Result<void> {
+      if (!equal_ignoring_case(key, kUsage)) return {};
+      if (key != kUsage)
+        return refuse(fmt::format("stream_options: \"{}\" must be written \"{}\"", key, kUsage));
+      if (std::exchange(seen, true))
+        return refuse(fmt::format("stream_options: \"{}\" is there twice", kUsage));
+      if (!wish.is_null()) facts.wants_usage = TRY(wish.as_bool());
+      return {};
+    }));
     return {};
   }
 
@@ -300,13 +381,54 @@ class FactsReader {
 Result<RequestFacts> read_facts(Protocol protocol, std::string& body) {
   body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
   FactsReader reader(protocol, body);
-  FieldWalk walk(body);
+  FieldWalk walk(body, protocol);
   TRY_VOID(walk.run(
       [&](std::string_view key, std::string_view value) { return reader.take(key, value); }));
-  reader.facts.carries_proof = walk.has_carried();
-  if (reader.facts.model_span.end == 0) return refuse("\"model\" is missing");
-  return std::move(reader.facts);
+  const Remotes& remotes = walk.remotes();
+  if (protocol == Protocol::kResponses && remotes.references)
+    return refuse(
+        "input: items that the provider keeps (item_reference) are not supported; send the items "
+        "themselves");
+  RequestFacts& facts = reader.facts;
+  if (facts.model_span.end == 0) return refuse("\"model\" is missing");
+  facts.carries_proof = walk.has_carried();
+  facts.may_search = facts.may_search || remotes.searches;
+  facts.has_remote_prompt = facts.has_remote_prompt || remotes.documents || remotes.tools;
+  facts.remote_images = remotes.images;
+  facts.inline_bytes = remotes.inline_bytes;
+  facts.inline_images = remotes.inline_images;
+  facts.inline_document_tokens = remotes.inline_document_tokens;
+  facts.caches_for_an_hour = remotes.hour;
+  facts.opening = {.begin = remotes.opening_begin, .end = remotes.opening_end};
+  return std::move(facts);
 }
+
+namespace {
+
+// The same stream_options, with the usage asked for.
+std::string with_usage(std::string_view options) {
+  if (is_null(options)) options = "{}";
+  std::string text(options);
+  text.reserve(text.size() + simdjson::SIMDJSON_PADDING);
+  FieldWalk walk(text, Protocol::kChat);
+  RequestFacts::Span answer;  // to the question whether it is wanted
+  bool is_empty = true;
+  (void)walk.run([&](std::string_view key, std::string_view value) -> Result<void> {
+    is_empty = false;
+    if (const auto name = unquoted(key, "a name"); name && *name == "include_usage") {
+      answer.begin = static_cast<std::size_t>(value.data() - text.data());
+      answer.end = answer.begin + value.size();
+    }
+    return {};
+  });
+  if (answer.end == 0)
+    text.insert(1, fmt::format("\"include_usage\":true{}", is_empty ? "" : ","));
+  else
+    text.replace(answer.begin, answer.end - answer.begin, "true");
+  return text;
+}
+
+}  // namespace
 
 void rename_model(Protocol protocol, std::string& body, const RequestFacts& facts,
                   std::string_view model) {
@@ -318,14 +440,12 @@ void rename_model(Protocol protocol, std::string& body, const RequestFacts& fact
   };
   std::vector<Change> changes = {{.span = facts.model_span, .text = std::move(quoted)}};
   if (protocol == Protocol::kChat && facts.stream && !facts.wants_usage) {
-    constexpr std::string_view kWithUsage = R"({"include_usage":true})";
-    if (facts.stream_options) {
-      changes.push_back({.span = *facts.stream_options, .text = std::string(kWithUsage)});
-    } else {
-      const std::size_t behind = facts.model_span.end;
-      changes.front().text += fmt::format(",\"stream_options\":{}", kWithUsage);
-      changes.front().span.end = behind;
-    }
+    if (const auto& options = facts.stream_options)
+      changes.push_back({.span = *options,
+                         .text = with_usage(std::string_view(body).substr(
+                             options->begin, options->end - options->begin))});
+    else
+      changes.front().text += R"(,"stream_options":{"include_usage":true})";
   }
   // From the back, so that places in front stay where they are.
   std::ranges::sort(changes, std::greater{}, [](const Change& c) { return c.span.begin; });
@@ -336,6 +456,36 @@ void rename_model(Protocol protocol, std::string& body, const RequestFacts& fact
 std::int64_t estimate_tokens(std::size_t bytes) {
   constexpr std::size_t kBytesPerToken = 3;
   return static_cast<std::int64_t>(bytes / kBytesPerToken) + 16;
+}
+
+std::int64_t most_tokens(std::size_t bytes) {
+  constexpr std::size_t kBytesPerToken = 2;
+  return static_cast<std::int64_t>(bytes / kBytesPerToken) + 16;
+}
+
+namespace {
+
+std::size_t text_bytes(const RequestFacts& facts, std::size_t body_bytes) {
+  return body_bytes - std::min(body_bytes, facts.inline_bytes);
+}
+
+}  // namespace
+
+std::int64_t likely_prompt_tokens(const RequestFacts& facts, std::size_t body_bytes) {
+  constexpr std::int64_t kImageTokens = 1'600;
+  constexpr std::int64_t kMarginOfDocuments = 4;  // as a part of the most they can be
+  return estimate_tokens(text_bytes(facts, body_bytes)) +
+         kImageTokens * (facts.inline_images + facts.remote_images) +
+         facts.inline_document_tokens / kMarginOfDocuments;
+}
+
+std::int64_t most_prompt_tokens(const RequestFacts& facts, std::size_t body_bytes) {
+  // However large the file is, services make it smaller before they look: the most that one of them
+  // takes is a picture of 10,000 patches.
+  constexpr std::int64_t kInlineImageTokens = 10'000;
+  constexpr std::int64_t kRemoteImageTokens = 16'000;
+  return most_tokens(text_bytes(facts, body_bytes)) + kInlineImageTokens * facts.inline_images +
+         kRemoteImageTokens * facts.remote_images + facts.inline_document_tokens;
 }
 
 }  // namespace pons::models

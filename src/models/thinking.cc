@@ -22,7 +22,69 @@ constexpr std::array<Step, 7> kEfforts = {{{"none", 0},
                                            {"xhigh", 32'768},
                                            {"max", 65'536}}};
 
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// "gpt-5" of "openrouter/openai/gpt-5".
+std::string_view without_provider(std::string_view model) {
+  return model.substr(model.rfind('/') + 1);
+}
+
+// 502 of "gpt-5.2-codex", 500 of "gpt-5"; 0: it is none of these.
+int gpt_version(std::string_view model) {
+  constexpr std::string_view kGpt = "gpt-";
+  if (!model.starts_with(kGpt)) return 0;
+  model.remove_prefix(kGpt.size());
+  int version = 0;
+  for (; !model.empty() && is_digit(model.front()); model.remove_prefix(1))
+    version = std::min(version * 10 + (model.front() - '0'), 99);
+  version *= 100;
+  if (model.size() > 1 && model.front() == '.' && is_digit(model[1])) version += model[1] - '0';
+  return version;
+}
+
+// "o1", "o4-mini".
+bool is_o_series(std::string_view model) {
+  return model.size() > 1 && model.front() == 'o' && is_digit(model[1]);
+}
+
+bool takes_xhigh(std::string_view model) {
+  constexpr int kFirst = 502;
+  return gpt_version(model) >= kFirst || model.find("codex-max") != std::string_view::npos;
+}
+
 }  // namespace
+
+std::string_view openai_effort(const ThinkingWish& wish, std::string_view model) {
+  std::string_view effort = wish.effort;
+  if (wish.kind == ThinkingWish::Kind::kOff || wish.kind == ThinkingWish::Kind::kUnset) return {};
+  if (wish.kind == ThinkingWish::Kind::kBudget) {
+    effort = effort_of_budget(wish.budget_tokens);
+    // These three are what every model that thinks takes.
+    if (effort == "minimal" || effort == "none") return "low";
+    return effort == "low" || effort == "medium" ? effort : "high";
+  }
+  if (effort == "xhigh" || effort == "max")
+    return takes_xhigh(without_provider(model)) ? "xhigh" : "high";
+  return effort;
+}
+
+bool wants_newer_limit(std::string_view model) {
+  model = without_provider(model);
+  constexpr int kFirst = 500;
+  return is_o_series(model) || gpt_version(model) >= kFirst;
+}
+
+bool may_think_unseen(std::string_view model, bool is_asked) {
+  // Of these it is known that they do not think unless they are asked to, or not at all.
+  constexpr std::array<std::string_view, 8> kPlain = {
+      "gpt-3.5",        "gpt-4",           "chatgpt-4o",    "claude-3",
+      "claude-haiku-4", "claude-sonnet-4", "claude-opus-4", "mistral-"};
+  return is_asked || std::ranges::none_of(kPlain, [&](std::string_view name) {
+           return without_provider(model).starts_with(name);
+         });
+}
 
 std::string carry_proof(const ThinkingPart& part) {
   std::string json;

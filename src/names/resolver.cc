@@ -11,6 +11,8 @@ namespace {
 
 constexpr const char* kStep = "resolve host name";
 constexpr std::size_t kLookupsMax = 256;
+constexpr std::size_t kLookupsOfOneMax = 32;
+constexpr std::size_t kLookupsAtAllMax = 1024;
 constexpr std::size_t kCachedMax = 1024;
 constexpr std::uint32_t kTtlSecondsMax = 300;
 constexpr std::size_t kAliasesMax = 16;
@@ -101,7 +103,14 @@ void Resolver::adopt(ResolverSettings settings) {
   cache_.clear();
 }
 
-Task<Result<ResolvedHost>> Resolver::resolve(HostName name, TimePoint deadline) {
+// Nobody's second lookup takes the place of somebody else's first.
+bool Resolver::has_room_for(Asker asker) const {
+  const auto own = lookups_of_.find(asker);
+  if (own == lookups_of_.end()) return lookups_.size() < kLookupsAtAllMax;
+  return own->second < kLookupsOfOneMax && lookups_.size() < kLookupsMax;
+}
+
+Task<Result<ResolvedHost>> Resolver::resolve(HostName name, TimePoint deadline, Asker asker) {
   if (const auto fixed = settings_->hosts.find(name); fixed != settings_->hosts.end())
     co_return ResolvedHost{.addresses = fixed->second};
   if (const auto known = cache_.find(name);
@@ -111,12 +120,13 @@ Task<Result<ResolvedHost>> Resolver::resolve(HostName name, TimePoint deadline) 
   auto& slot = pending_[name];
   std::shared_ptr<Pending> pending = slot;
   if (!pending) {
-    if (lookups_.size() >= kLookupsMax) {
+    if (!has_room_for(asker)) {
       pending_.erase(name);
       co_return make_error(ErrorCode::kLimit, kStep, "too many names are being resolved");
     }
     pending = slot = std::make_shared<Pending>(loop_);
-    lookups_.spawn(look_up(name, pending));
+    if (asker != kOurselves) ++lookups_of_[asker];
+    lookups_.spawn(look_up(name, asker, pending));
   }
   if (co_await pending->done.wait(deadline) == linux::Wait::kTimeout)
     co_return make_error(ErrorCode::kTimeout, kStep,
@@ -124,7 +134,7 @@ Task<Result<ResolvedHost>> Resolver::resolve(HostName name, TimePoint deadline) 
   co_return pending->result;
 }
 
-Task<> Resolver::look_up(HostName name, std::shared_ptr<Pending> pending) {
+Task<> Resolver::look_up(HostName name, Asker asker, std::shared_ptr<Pending> pending) {
   const TimePoint deadline = loop_.now() + kLookupTimeMax;
   Result<DnsResponse> v6 = Error{};
   Result<DnsResponse> v4 = Error{};
@@ -144,6 +154,8 @@ Task<> Resolver::look_up(HostName name, std::shared_ptr<Pending> pending) {
     pending->result = std::move(reading).error();
   }
   pending_.erase(name);
+  if (const auto own = lookups_of_.find(asker); own != lookups_of_.end() && --own->second == 0)
+    lookups_of_.erase(own);
   pending->done.set();
 }
 

@@ -71,10 +71,17 @@ class NameServerTest : public ::testing::Test {
   }
 
   Task<> resolve_into(Resolver& resolver, HostName host, Duration patience,
-                      Result<ResolvedHost>& result) {
+                      Result<ResolvedHost>& result, Resolver::Asker asker = Resolver::kOurselves) {
     co_await loop_->next_round();  // so that run() is there to be stopped
-    result = co_await resolver.resolve(std::move(host), loop_->now() + patience);
+    result = co_await resolver.resolve(std::move(host), loop_->now() + patience, asker);
     loop_->stop();
+  }
+
+  // When the server has read what others asked: its socket holds only so much.
+  Task<> ask_behind(Resolver& resolver, std::string_view text, Resolver::Asker asker,
+                    Result<ResolvedHost>& result) {
+    while (asked_.empty()) co_await loop_->next_round();
+    co_await resolve_into(resolver, name(text), std::chrono::seconds(60), result, asker);
   }
 
   Task<> serve_datagrams() {
@@ -311,6 +318,33 @@ TEST_F(NameServerTest, ManyWhoWantOneNameAskOnce) {
   if (!first || !second) loop_->run();
   EXPECT_TRUE(first && second);
   EXPECT_EQ(asked_.size(), 2U);
+}
+
+TEST_F(NameServerTest, WhoeverAsksForManyNamesLeavesRoomForOthers) {
+  script_ = [](const DnsQuery& query) -> std::vector<std::string> {
+    if (query.question.name.starts_with("slow")) return {};
+    return {give(query, query.question.type == kDnsA ? "93.184.216.34" : "2606:2800::1")};
+  };
+  auto patient = settings();
+  patient.attempt_time = std::chrono::seconds(30);
+  Resolver resolver(*loop_, patient);
+  std::vector<Result<ResolvedHost>> flood(40 * 20, Error{});
+  Result<ResolvedHost> other = Error{};
+  linux::TaskGroup tasks(*loop_);
+  for (std::size_t i = 0; i < flood.size(); ++i)
+    tasks.spawn(resolve_into(resolver, name(fmt::format("slow{}.example", i)),
+                             std::chrono::seconds(60), flood[i], 1 + i / 40));
+  tasks.spawn(ask_behind(resolver, "example.com", 1000, other));
+  while (!other && other.error().message.empty()) loop_->run();
+  EXPECT_TRUE(other) << other.error().describe();
+  const auto refused = [&](std::size_t asker) {
+    return std::ranges::count_if(
+        flood.begin() + static_cast<std::ptrdiff_t>(40 * (asker - 1)),
+        flood.begin() + static_cast<std::ptrdiff_t>(40 * asker),
+        [](const auto& one) { return !one && one.error().code == ErrorCode::kLimit; });
+  };
+  EXPECT_EQ(refused(1), 8);
+  EXPECT_GT(refused(20), 30);
 }
 
 TEST_F(NameServerTest, TheHostsFileComesFirst) {

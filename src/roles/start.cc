@@ -13,7 +13,7 @@ namespace pons::roles {
 
 namespace {
 
-constexpr std::size_t kStartBytesMax = 64 * 1024;
+constexpr std::size_t kStartBytesMax = std::size_t{4} << 20;
 
 // "key=value" lines. A line feed in a value would forge a line; nothing the supervisor passes may
 // hold one.

@@ -24,8 +24,9 @@ constexpr std::uint64_t kBufferBytes = 1ULL << 20;
 Task<> forget(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, std::string name, bool over) {
   const auto deadline = [&] { return fleet.loop().now() + kGrace; };
   if (!over) {
-    (void)co_await fleet.ask(sandbox, signal_request(name, {.number = SIGKILL, .whole_group = 1}),
-                             deadline());
+    (void)co_await fleet.ask(
+        sandbox, signal_request(name, {.number = SIGKILL, .reach = cell::Reach::kGroup}),
+        deadline());
     // Busy until it is dead.
     for (int attempt = 0; attempt < 10 && !sandbox->gone.is_set(); ++attempt) {
       auto gone = co_await fleet.ask(sandbox, plain_request(cell::Op::kForget, name), deadline());

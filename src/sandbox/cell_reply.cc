@@ -117,9 +117,12 @@ RecordParse parse_file_record(std::string_view bytes, FileInfo& out) {
   if (!take(bytes, record)) return {};
   if (record.magic != cell::kFileRecordMagic || record.kind > cell::FileKind::kLink ||
       record.mode > 07777 || record.name_size > kPathBytesMax || record.link_size > kPathBytesMax ||
-      record.attributes_size > cell::kAttributesBytesMax)
+      record.attributes_size > cell::kAttributesBytesMax || record.has_end > 1 ||
+      record.end_kind > cell::FileKind::kLink || record.end_mode > 07777 ||
+      record.end_path_size > kPathBytesMax)
     return {.state = State::kRefused};
-  const std::size_t before_attributes = std::size_t{record.name_size} + record.link_size;
+  const std::size_t before_end = std::size_t{record.name_size} + record.link_size;
+  const std::size_t before_attributes = before_end + record.end_path_size;
   const std::size_t size = before_attributes + record.attributes_size;
   if (bytes.size() < size) return {};
   out = {.path = std::string(bytes.substr(0, record.name_size)),
@@ -131,6 +134,11 @@ RecordParse parse_file_record(std::string_view bytes, FileInfo& out) {
          .inode = record.inode,
          .modified_ns = record.modified_ns,
          .link_target = std::string(bytes.substr(record.name_size, record.link_size))};
+  if (record.has_end == 1)
+    out.link_end = LinkEnd{.path = std::string(bytes.substr(before_end, record.end_path_size)),
+                           .kind = static_cast<FileKind>(record.end_kind),
+                           .mode = record.end_mode,
+                           .size = record.end_size};
   if (out.path.find('\0') != std::string::npos ||
       !take_attributes(bytes.substr(before_attributes, record.attributes_size), out.attributes))
     return {.state = State::kRefused};

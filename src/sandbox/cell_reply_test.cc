@@ -56,20 +56,40 @@ TEST(CellReplyTest, OnlyAnAnswerThatFitsItsQuestionPasses) {
 }
 
 TEST(CellReplyTest, RecordsAreReadInAnyCut) {
-  cell::FileRecord record{.magic = cell::kFileRecordMagic, .name_size = 2, .link_size = 1};
-  const std::string whole = bytes(record) + "ab" + "c";
+  cell::FileRecord record{.magic = cell::kFileRecordMagic,
+                          .kind = cell::FileKind::kLink,
+                          .name_size = 2,
+                          .link_size = 1,
+                          .has_end = 1,
+                          .end_kind = cell::FileKind::kFile,
+                          .end_path_size = 3,
+                          .end_size = 7};
+  const std::string whole = bytes(record) + "ab" + "c" + "/de";
   FileInfo info;
   for (std::size_t size = 0; size < whole.size(); ++size)
     EXPECT_EQ(parse_file_record(whole.substr(0, size), info).state, RecordParse::State::kNeedMore);
   EXPECT_EQ(parse_file_record(whole, info).consumed, whole.size());
   EXPECT_EQ(info.link_target, "c");
+  ASSERT_TRUE(info.link_end);
+  EXPECT_EQ(info.link_end->path, "/de");
+  EXPECT_EQ(info.link_end->kind, FileKind::kFile);
+  EXPECT_EQ(info.link_end->size, 7U);
+  for (auto lie : {&cell::FileRecord::has_end, &cell::FileRecord::end_path_size}) {
+    cell::FileRecord wrong = record;
+    wrong.*lie = 0xFFFFFFFF;
+    EXPECT_EQ(parse_file_record(bytes(wrong) + whole, info).state, RecordParse::State::kRefused);
+  }
   record.name_size = 0xFFFFFFFF;
   EXPECT_EQ(parse_file_record(bytes(record), info).state, RecordParse::State::kRefused);
 }
 
 TEST(LayerViewTest, ARunIsMergedOnlyBetweenCheckpoints) {
   LayerView view{.sandbox = 1};
-  for (std::uint32_t upper = 2; upper <= 6; ++upper) view.switched(upper, view.frozen());
+  const auto switch_to = [&](std::uint32_t upper) {
+    view.asked = {.upper = upper, .below = view.frozen()};
+    view.switched();
+  };
+  for (std::uint32_t upper = 2; upper <= 6; ++upper) switch_to(upper);
   view.checkpoints.push_back({"keep", {{1, 3}, {1, 2}, {1, 1}}});
   const auto nobody = [](const spawner::OwnLayer&) { return false; };
   EXPECT_EQ(view.mergeable(nobody), (Layers{{1, 3}, {1, 2}, {1, 1}}));
@@ -79,7 +99,7 @@ TEST(LayerViewTest, ARunIsMergedOnlyBetweenCheckpoints) {
   EXPECT_EQ(view.checkpoints[0].layers, (Layers{{1, 7}}));
   // The running view still stands on what was merged.
   EXPECT_TRUE(view.unneeded(nobody).empty());
-  view.switched(8, view.frozen());
+  switch_to(8);
   EXPECT_EQ(view.unneeded(nobody), (std::vector<std::uint32_t>{1, 2, 3}));
 }
 

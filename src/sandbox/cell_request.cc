@@ -39,7 +39,7 @@ Result<void> append_environment(std::string& out,
 
 Result<std::string> checked(std::string request) {
   if (request.size() > cell::kMessageBytesMax)
-    return make_error(ErrorCode::kLimit, "write request",
+    return make_error(ErrorCode::kInvalid, "write request",
                       fmt::format("arguments and environment have {} bytes together and may have "
                                   "{}; write them into a file first",
                                   request.size(), cell::kMessageBytesMax));
@@ -64,7 +64,8 @@ Result<std::string> claim_request(const ClaimWords& words) {
   std::string request = plain_request(cell::Op::kClaim);
   append(request,
          cell::Claim{.environment_count = static_cast<std::uint32_t>(words.environment.size()),
-                     .reserved = 0});
+                     .output_kib_max = static_cast<std::uint32_t>(
+                         std::min<std::uint64_t>(words.output_bytes_max / 1024, ~0U))});
   for (const std::string* text : {&words.hostname, &words.user, &words.directory})
     TRY_VOID(append_text(request, *text));
   TRY_VOID(append_environment(request, words.environment));

@@ -19,6 +19,7 @@ struct ClaimWords {
   std::string user;
   std::string directory;
   std::map<std::string, std::string> environment;
+  std::uint64_t output_bytes_max = 0;  // of all jobs together; 0: as the cell has it
 };
 
 struct StartWords {

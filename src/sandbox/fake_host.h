@@ -3,10 +3,14 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cell_reply.h"
@@ -31,6 +35,11 @@ class FakeCell {
   explicit FakeCell(linux::Loop& loop) : loop_(loop), changed_(loop), tasks_(loop) {}
   void serve(linux::UniqueFd socket) { tasks_.spawn(read_requests(std::move(socket))); }
   void hang_up() { tasks_.cancel_all(); }
+  // What is asked of a frozen one waits in its socket.
+  void thaw_or_freeze(bool frozen) {
+    frozen_ = frozen;
+    changed_.set();
+  }
 
   std::map<std::string, FakeJob> jobs;
   std::map<std::string, std::string> files;
@@ -86,6 +95,10 @@ class FakeCell {
   Task<> answer(int socket, std::string message) {
     std::string_view bytes = message;
     const auto request = take<cell::RequestHeader>(bytes);
+    while (frozen_) {
+      changed_.reset();
+      co_await changed_.wait(kNever);
+    }
     if (silent) co_return;
     const std::string name(request.job, strnlen(request.job, sizeof request.job));
     cell::ReplyHeader header{.magic = cell::kMagic, .status = {}, .id = request.id};
@@ -244,6 +257,7 @@ class FakeCell {
   }
 
   linux::Loop& loop_;
+  bool frozen_ = false;
   linux::Event changed_;
   linux::TaskGroup tasks_;
 };
@@ -260,14 +274,36 @@ class FakeSpawner {
     std::unique_ptr<FakeCell> cell;
     spawner::Request made;
     bool frozen = false;
+    std::uint32_t upper = 1;
   };
   std::map<std::uint64_t, Box> boxes;
+  // Requests of these kinds are lost before they are done, or their answers afterwards.
+  std::set<spawner::RequestKind> lost_requests, lost_answers;
+
+  // As when another process takes the place of one that was killed.
+  void restart() {
+    has_begun_ = false;
+    notify(0);
+  }
   std::vector<spawner::Request> requests;
   int seal_error = 0;
+  bool busy = false;  // processes run in all of them
+  int copy_error = 0;
+  bool copied_frozen = false;  // at the time of the last kCopyLayer
   int create_error = 0;
   spawner::Step create_step = spawner::Step::kSeal;
-  int merge_error = 0;
+  std::uint32_t stiff_layer = 0;  // cannot be merged with any other
   std::uint64_t oom_kills = 0;
+  std::uint64_t pids_refused = 0;
+  std::uint64_t disk_bytes = 0;
+  bool hold_creates = false;  // answered when they are released
+  std::vector<spawner::Request> held;
+
+  void release_creates() {
+    hold_creates = false;
+    for (const auto& request : std::exchange(held, {})) answer(request);
+  }
+  std::uint8_t snapshot_fill = 1;  // what digests of snapshots are made of
 
   std::vector<spawner::Request> asked(spawner::RequestKind kind) const {
     std::vector<spawner::Request> found;
@@ -277,6 +313,17 @@ class FakeSpawner {
   }
 
  private:
+  void notify(std::uint64_t first_request) {
+    const spawner::Reply notice{.id = spawner::kNoticeId, .values = {first_request}};
+    CHECK(linux::send_message(ends_.second.get(), spawner::bytes_of(notice), {}));
+  }
+
+  bool is_stiff(const spawner::Request& request) const {
+    const auto run = std::span(request.view.layers).first(request.argument);
+    return stiff_layer != 0 &&
+           std::ranges::find(run, stiff_layer, &spawner::OwnLayer::number) != run.end();
+  }
+
   Task<> serve() {
     auto watch = linux::Watch::create(loop_, ends_.second.get());
     for (;;) {
@@ -288,15 +335,21 @@ class FakeSpawner {
       }
       const auto request = spawner::parse_request((*message)->bytes);
       CHECK(request.has_value());
+      if (!std::exchange(has_begun_, true)) notify(request->id);
       requests.push_back(*request);
-      answer(*request);
+      if (lost_requests.contains(request->kind)) continue;
+      const bool hold = hold_creates && request->kind == spawner::RequestKind::kCreate;
+      if (hold)
+        held.push_back(*request);
+      else
+        answer(*request);
     }
   }
 
   void answer(const spawner::Request& request) {
     using Kind = spawner::RequestKind;
     spawner::Reply reply{.id = request.id};
-    linux::UniqueFd descriptor;
+    std::vector<linux::UniqueFd> descriptors;
     const auto fail = [&](int error) {
       reply.status = spawner::Status::kFailed;
       reply.step = spawner::Step::kSeal;
@@ -311,7 +364,7 @@ class FakeSpawner {
       if (box.cell == nullptr) box = {std::make_unique<FakeCell>(loop_), request};
       auto ends = std::move(*linux::create_socket_pair(SOCK_SEQPACKET));
       box.cell->serve(std::move(ends.second));
-      descriptor = std::move(ends.first);
+      descriptors.push_back(std::move(ends.first));
     } else if (request.kind == Kind::kDestroy) {
       boxes.erase(request.sandbox);
     } else if (request.kind == Kind::kList) {
@@ -320,27 +373,48 @@ class FakeSpawner {
         reply.values[i] = next->first;
     } else if (!known) {
       reply.status = spawner::Status::kNoSuchSandbox;
-    } else if (request.kind == Kind::kSwitchView && request.view.must_seal == 1 &&
+    } else if (request.kind == Kind::kSwitchView && request.view.must_seal == spawner::kSealAlone &&
+               busy) {
+      fail(EBUSY);
+    } else if (request.kind == Kind::kSwitchView && request.view.must_seal != 0 &&
                seal_error != 0) {
       fail(seal_error);
-    } else if (request.kind == Kind::kMergeLayers && merge_error != 0) {
-      fail(merge_error);
+    } else if (request.kind == Kind::kSwitchView) {
+      boxes[request.sandbox].upper = request.view.upper;
+    } else if (request.kind == Kind::kFindView) {
+      reply.values[0] = boxes[request.sandbox].upper;
+    } else if (request.kind == Kind::kCopyLayer) {
+      copied_frozen = boxes[request.sandbox].frozen;
+      if (copy_error != 0) fail(copy_error);
+    } else if (request.kind == Kind::kMergeLayers && is_stiff(request)) {
+      fail(EOPNOTSUPP);
     } else if (request.kind == Kind::kFreeze || request.kind == Kind::kThaw) {
-      boxes[request.sandbox].frozen = request.kind == Kind::kFreeze;
+      Box& box = boxes[request.sandbox];
+      reply.values[0] = box.frozen ? 1 : 0;
+      box.frozen = request.kind == Kind::kFreeze;
+      box.cell->thaw_or_freeze(box.frozen);
+    } else if (request.kind == Kind::kOpenNetwork) {
+      auto ends = std::move(*linux::create_socket_pair(SOCK_STREAM));
+      descriptors.push_back(std::move(ends.first));
+      descriptors.push_back(std::move(ends.second));
     } else if (request.kind == Kind::kUsage) {
       reply.values.fill(~0ULL);
       reply.values[spawner::kOomKills] = oom_kills;
+      reply.values[spawner::kPidsRefused] = pids_refused;
+      reply.values[spawner::kDiskBytes] = disk_bytes;
     } else if (request.kind == Kind::kSnapshot) {
       reply.values[0] = request.view.layer_count;
       for (std::size_t i = 0; i < request.view.layer_count; ++i)
-        reply.digests[i].bytes.fill(static_cast<std::uint8_t>(i + 1));
+        reply.digests[i].bytes.fill(static_cast<std::uint8_t>(i + snapshot_fill));
     }
-    const int raw = descriptor.get();
-    CHECK(linux::send_message(ends_.second.get(), spawner::bytes_of(reply),
-                              descriptor ? std::span(&raw, 1) : std::span<const int>()));
+    if (lost_answers.contains(request.kind)) return;
+    std::vector<int> raw;
+    for (const auto& descriptor : descriptors) raw.push_back(descriptor.get());
+    CHECK(linux::send_message(ends_.second.get(), spawner::bytes_of(reply), raw));
   }
 
   linux::Loop& loop_;
+  bool has_begun_ = true;
   linux::SocketPair ends_;
   linux::TaskGroup tasks_;
 };

@@ -10,6 +10,7 @@
 #include "limit_rules.h"
 #include "pons/base/id.h"
 #include "pons/base/log.h"
+#include "pons/sandbox/template_name.h"
 
 namespace pons::sandbox {
 
@@ -17,6 +18,8 @@ namespace {
 
 constexpr Duration kCreateTime = std::chrono::seconds(20);
 constexpr std::size_t kEndedKept = 256;
+// Of its memory, for what its jobs have written.
+constexpr std::uint64_t kOutputPart = 16;
 
 Error no_such_sandbox(std::string_view id) {
   return make_error(ErrorCode::kNotFound, "find sandbox", fmt::format("there is no \"{}\"", id));
@@ -36,11 +39,15 @@ void fill_in(Limits& limits, const Limits& others) {
   if (limits.pids == 0) limits.pids = others.pids;
 }
 
+Result<std::vector<spawner::Digest>> layers_below(const TemplateInfo& info) {
+  std::vector<spawner::Digest> layers{spawner::kTrustLayer};
+  for (const std::string& layer : info.layers) layers.push_back(TRY(parse_digest(layer)));
+  return layers;
+}
+
 Result<SandboxSpec> spec_for(const TemplateInfo& info, const Limits& limits) {
-  SandboxSpec spec{.template_layers = {spawner::kTrustLayer},
+  SandboxSpec spec{.template_layers = TRY(layers_below(info)),
                    .flags = flags_of(info.weakening, limits)};
-  for (const std::string& layer : info.layers)
-    spec.template_layers.push_back(TRY(parse_digest(layer)));
   spec.limits = TRY(resolve_limits(limits));
   return spec;
 }
@@ -101,23 +108,21 @@ void Fleet::fill_in_io(Limits& limits) const {
 }
 
 Result<std::shared_ptr<Sandbox>> Fleet::enlist(const CreateRequest& request,
+                                               const TemplateInfo& info,
                                                std::optional<SandboxSpec> spec) {
   if (sandboxes_.size() >= settings_.sandboxes_max)
     return make_error(ErrorCode::kLimit, "create sandbox",
                       fmt::format("there are {} sandboxes already; destroy some, or raise "
                                   "sandbox.sandboxes_max",
                                   sandboxes_.size()));
-  const TemplateInfo* info = templates_.find(request.template_name);
-  if (info == nullptr)
-    return make_error(ErrorCode::kNotFound, "create sandbox",
-                      fmt::format("there is no template \"{}\"", request.template_name));
-  if (!spec) spec = TRY(spec_for(*info, request.limits));
+  if (!spec) spec = TRY(spec_for(info, request.limits));
   if (request.login_shell) spec->flags |= spawner::kLoginShell;
   spec->has_way_out = request.network.wanted();
   SandboxRecord record{.id = request.id,
                        .template_name = request.template_name,
                        .spec = std::move(*spec),
                        .limits = request.limits,
+                       .environment = request.environment,
                        .labels = request.labels,
                        .network = request.network,
                        .ephemeral = request.ephemeral,
@@ -132,6 +137,19 @@ Result<std::shared_ptr<Sandbox>> Fleet::enlist(const CreateRequest& request,
 
 Task<Result<SandboxInfo>> Fleet::create(CreateRequest request, std::optional<Layers> below,
                                         std::optional<SandboxSpec> spec) {
+  CO_TRY(const auto sandbox, co_await begin(std::move(request), std::move(below), std::move(spec)));
+  (void)co_await sandbox->noted.wait(loop_.now() + kCreateTime);
+  co_return info_of(*sandbox);
+}
+
+Task<Result<SandboxInfo>> Fleet::create_for_job(CreateRequest request) {
+  CO_TRY(const auto sandbox, co_await begin(std::move(request), {}, {}));
+  co_return info_of(*sandbox);
+}
+
+Task<Result<std::shared_ptr<Sandbox>>> Fleet::begin(CreateRequest request,
+                                                    std::optional<Layers> below,
+                                                    std::optional<SandboxSpec> spec) {
   CO_TRY_VOID(co_await wait_until_adopted());
   CO_TRY_VOID(check_create_request(request));
   if (request.id.empty()) request.id = "sbx-" + random_text(20);
@@ -147,15 +165,16 @@ Task<Result<SandboxInfo>> Fleet::create(CreateRequest request, std::optional<Lay
       co_return make_error(ErrorCode::kConflict, "create sandbox",
                            fmt::format("\"{}\" is there already, of another template", request.id));
   } else {
-    CO_TRY(sandbox, enlist(request, std::move(spec)));
-    BringUp work{sandbox, request, *templates_.find(request.template_name), std::move(below)};
+    CO_TRY(TemplateInfo info, templates_.resolve(request.template_name));
+    CO_TRY(sandbox, enlist(request, info, std::move(spec)));
+    BringUp work{sandbox, request, std::move(info), std::move(below)};
     // Of its own: it goes on when the caller leaves, and is found by the same call made again.
     tasks_.spawn(bring_up(std::move(work)));
   }
   if (co_await sandbox->ready.wait(loop_.now() + kCreateTime) == linux::Wait::kTimeout)
     co_return make_error(ErrorCode::kTimeout, "create sandbox", "it takes too long");
   if (sandbox->failure) co_return *sandbox->failure;
-  co_return info_of(*sandbox);
+  co_return sandbox;
 }
 
 Task<> Fleet::bring_up(BringUp work) {
@@ -193,10 +212,14 @@ Task<> Fleet::bring_up(BringUp work) {
     sandbox.failure = no_such_sandbox(sandbox.record.id);
     take_down(sandbox);
   } else {
+    // Whoever goes on with it sends its first job now; the cell is at that while this is written.
+    sandbox.ready.set();
+    co_await loop_.next_round();
     save(sandbox);
     timers_changed_.set();
   }
   sandbox.ready.set();
+  sandbox.noted.set();
 }
 
 void Fleet::take_down(Sandbox& sandbox) {
@@ -247,13 +270,12 @@ Task<Result<void>> Fleet::attach_network(BringUp& work) {
     co_return make_error(ErrorCode::kUnsupported, "attach network", "nothing carries it here");
   CHECK(work.way_out.has_value());
   auto opened = *std::exchange(work.way_out, {});
-  CO_TRY(auto given,
+  CO_TRY(work.given,
          co_await settings_.network_gate->attach({.key = record.key,
                                                   .id = record.id,
                                                   .network = record.network,
                                                   .listener = std::move(opened.listener),
                                                   .names = std::move(opened.names)}));
-  work.request.environment.merge(given);  // what the caller set himself stays
   co_return {};
 }
 
@@ -269,8 +291,11 @@ Result<void> Fleet::claim(BringUp& work) {
       .hostname = work.request.hostname.empty() ? work.request.id : work.request.hostname,
       .user = work.info.user,
       .directory = work.info.directory,
-      .environment = work.info.environment};
-  for (const auto& [name, value] : work.request.environment) words.environment[name] = value;
+      .environment = work.info.environment,
+      .output_bytes_max = work.sandbox->record.spec.limits.memory_bytes / kOutputPart};
+  // What the caller set himself stays.
+  for (const auto* more : {&work.given, &work.request.environment})
+    for (const auto& [name, value] : *more) words.environment[name] = value;
   std::string request = TRY(claim_request(words));
   TRY_VOID(work.sandbox->cell->tell(std::move(request)));
   work.sandbox->shell_used = false;
@@ -283,7 +308,11 @@ Result<void> Fleet::claim(BringUp& work) {
 Task<Result<Call>> Fleet::find(std::string id) {
   CO_TRY_VOID(co_await wait_until_adopted());
   const auto found = sandboxes_.find(id);
-  if (found == sandboxes_.end()) co_return no_such_sandbox(id);
+  if (found == sandboxes_.end()) {
+    Error error = no_such_sandbox(id);
+    if (const auto ended = find_ended(id)) error.message += " any more: " + ended->end_reason;
+    co_return error;
+  }
   const std::shared_ptr<Sandbox> sandbox = found->second;
   if (co_await sandbox->ready.wait(loop_.now() + kCreateTime) == linux::Wait::kTimeout)
     co_return make_error(ErrorCode::kTimeout, "find sandbox", "it is still being created");
@@ -312,6 +341,11 @@ Task<Result<void>> Fleet::thaw(Call& call) {
   save(*call);
   timers_changed_.set();
   co_return {};
+}
+
+std::shared_ptr<const Call> Fleet::hold(const std::string& id) {
+  const auto found = sandboxes_.find(id);
+  return found == sandboxes_.end() ? nullptr : std::make_shared<const Call>(loop_, found->second);
 }
 
 std::optional<SandboxInfo> Fleet::find_ended(const std::string& id) const {
@@ -382,8 +416,19 @@ bool Fleet::uses_layer(const spawner::OwnLayer& layer, const Sandbox& except) co
 }
 
 bool Fleet::uses_template(std::string_view name) const {
-  return std::ranges::any_of(
-      sandboxes_, [&](const auto& item) { return item.second->record.template_name == name; });
+  return std::ranges::any_of(sandboxes_, [&](const auto& item) {
+    const auto parts = template_parts(item.second->record.template_name);
+    return std::ranges::find(parts, name) != parts.end();
+  });
+}
+
+std::map<std::string, std::set<std::string>> Fleet::template_layers_in_use() const {
+  std::map<std::string, std::set<std::string>> used;
+  for (const auto& [id, sandbox] : sandboxes_)
+    for (const spawner::Digest& digest : sandbox->record.spec.template_layers)
+      for (const std::string_view part : template_parts(sandbox->record.template_name))
+        if (digest != spawner::kTrustLayer) used[std::string(part)].insert(hex_of(digest));
+  return used;
 }
 
 // ---- end
@@ -419,6 +464,8 @@ void Fleet::end(std::shared_ptr<Sandbox> sandbox, std::string_view counted_as, s
   SandboxInfo info = info_of(*sandbox);
   info.state = State::kEnded;
   info.jobs_running = 0;
+  info.ended_by = counted_as;
+  info.end_reason = sandbox->end_reason;
   if (ended_.size() >= kEndedKept) ended_.erase(ended_.begin());
   ended_.push_back(std::move(info));
   remove(sandbox);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cell_client.h"
+#include "limits_met.h"
 #include "lock.h"
 #include "notes.h"
 #include "pons/sandbox/fleet_counts.h"
@@ -28,8 +29,8 @@ struct Job {
   linux::Event finished;  // `result` is set, or the sandbox is gone
   std::optional<JobInfo> result;
   bool finishing = false;
-  bool killed = false;                 // by a caller: then SIGKILL is no sign of lacking memory
-  std::uint64_t oom_kills_before = 0;  // of the sandbox, when the job began
+  bool killed = false;  // by a caller: then SIGKILL is no sign of lacking memory
+  LimitCounts before;   // of the sandbox, when the job began
   bool input_begun = false;
   std::string label;
   std::optional<std::uint64_t> input_offset;  // unknown after a restart of the warden
@@ -38,9 +39,16 @@ struct Job {
 
 struct Sandbox {
   Sandbox(linux::Loop& loop, SandboxRecord r)
-      : record(std::move(r)), ready(loop), gone(loop), view_lock(loop), connect_lock(loop) {}
+      : record(std::move(r)),
+        ready(loop),
+        noted(loop),
+        gone(loop),
+        view_lock(loop),
+        connect_lock(loop),
+        transaction_over(loop) {}
   SandboxRecord record;
   linux::Event ready;            // it stands, or `failure` says why not
+  linux::Event noted;            // and a restart of the warden would find it
   std::optional<Error> failure;  // of its creation
   linux::Event gone;             // nobody can use it any more
   std::string end_reason;
@@ -48,6 +56,10 @@ struct Sandbox {
   Note note;
   Lock view_lock;  // held while files, freezer or limits change
   Lock connect_lock;
+  std::string transaction_beginning;  // the job for which a checkpoint is being taken
+  linux::Event transaction_over;
+  bool adopted =
+      false;  // from an earlier warden, which may have begun jobs that this one never saw
   std::map<std::string, std::shared_ptr<Job>, std::less<>> jobs;
   std::set<std::string, std::less<>> running;  // jobs last seen running
   bool shell_used = true;  // the waiting shell may be somebody's by now, or was never started
@@ -56,7 +68,7 @@ struct Sandbox {
   bool looked_after = false;  // by the clock, at this moment
   TimePoint used{};
   std::int64_t used_unix_ms = 0;
-  std::uint64_t oom_kills_seen = 0;  // the latest count
+  LimitCounts seen;  // the latest ones
 };
 
 // The use of one sandbox by one call. Keeps it from being idle, and alive in memory.
@@ -76,6 +88,8 @@ class Call {
 };
 
 std::int64_t unix_ms();
+// The layers that sandboxes of a template stand on, topmost first.
+Result<std::vector<spawner::Digest>> layers_below(const TemplateInfo& info);
 Result<SandboxSpec> spec_for(const TemplateInfo& info, const Limits& limits);
 
 // What is asked for as 0 is as in `others`.
@@ -92,6 +106,8 @@ class Fleet {
 
   Task<Result<SandboxInfo>> create(CreateRequest request, std::optional<Layers> below = {},
                                    std::optional<SandboxSpec> spec = {});
+  // Returns when it stands; it is written down while its first job is sent.
+  Task<Result<SandboxInfo>> create_for_job(CreateRequest request);
   // Limits on io that are not asked for are the defaults, so that asking for none lifts nothing.
   void fill_in_io(Limits& limits) const;
   Task<Result<void>> destroy(std::string id);
@@ -102,6 +118,8 @@ class Fleet {
   Task<Result<void>> pause(std::shared_ptr<Sandbox> sandbox);
   // In whatever state it is.
   Task<Result<Call>> find(std::string id);
+  // The use of one that is there, for as long as it is held.
+  std::shared_ptr<const Call> hold(const std::string& id);
   std::optional<SandboxInfo> find_ended(const std::string& id) const;
   SandboxInfo info_of(const Sandbox& sandbox) const;
   std::vector<std::shared_ptr<Sandbox>> all() const;
@@ -123,7 +141,10 @@ class Fleet {
   FleetFigures figures() const;
 
   bool uses_layer(const spawner::OwnLayer& layer, const Sandbox& except) const;
+  // Alone, or as a part of what a sandbox stands on.
   bool uses_template(std::string_view name) const;
+  // Layers of templates that living sandboxes stand on, by the name of each of their templates.
+  std::map<std::string, std::set<std::string>> template_layers_in_use() const;
 
   linux::Loop& loop() { return loop_; }
   Spawning& spawning() { return spawning_; }
@@ -143,9 +164,12 @@ class Fleet {
     TemplateInfo info;
     std::optional<Layers> below;
     std::optional<Spawning::WayOut> way_out;
+    std::map<std::string, std::string> given;  // by the network: variables of this one sandbox
   };
-  Result<std::shared_ptr<Sandbox>> enlist(const CreateRequest& request,
+  Result<std::shared_ptr<Sandbox>> enlist(const CreateRequest& request, const TemplateInfo& info,
                                           std::optional<SandboxSpec> spec);
+  Task<Result<std::shared_ptr<Sandbox>>> begin(CreateRequest request, std::optional<Layers> below,
+                                               std::optional<SandboxSpec> spec);
   Task<> bring_up(BringUp work);
   Task<Result<void>> obtain(BringUp& work);
   Task<Result<void>> attach_network(BringUp& work);
@@ -156,6 +180,9 @@ class Fleet {
   Task<> adopt();
   Task<> sweep();
   Task<> adopt_one(Noted noted);
+  Task<> set_right(std::shared_ptr<Sandbox> sandbox);
+  Task<> follow_spawner();
+  Task<bool> revive(Sandbox& sandbox, std::shared_ptr<CellClient> cell);
   void remove(const std::shared_ptr<Sandbox>& sandbox);
 
   Task<> keep_time();

@@ -12,6 +12,7 @@
 #include "limit_rules.h"
 #include "pons/base/log.h"
 #include "pons/linux/fd.h"
+#include "transactions.h"
 
 namespace pons::sandbox {
 
@@ -22,6 +23,17 @@ constexpr Duration kSweepAgain = std::chrono::minutes(1);
 
 constexpr Duration kPingTime = std::chrono::seconds(5);
 constexpr int kAdoptedAtOnce = 16;
+
+// Checkpoints that the former warden took for a while, for forks, snapshots and commands that it
+// did not come to begin, are nobody's.
+void forget_unfinished(SandboxRecord& record) {
+  std::erase_if(record.view.checkpoints, [&](const LayerView::Checkpoint& checkpoint) {
+    return checkpoint.name.starts_with('\x01') &&
+           std::ranges::none_of(record.transactions, [&](const auto& item) {
+             return item.second.checkpoint == checkpoint.name;
+           });
+  });
+}
 
 Error ended_error(const Sandbox& sandbox) {
   return make_error(ErrorCode::kUnavailable, "use sandbox",
@@ -74,6 +86,7 @@ Task<Result<CellClient::Answer>> Fleet::ask(std::shared_ptr<Sandbox> sandbox, st
       if (co_await (*cell)->ping(loop_.now() + kPingTime)) co_return answer.error();
       if (sandbox->record.paused || sandbox->record.auto_frozen) co_return answer.error();
       if ((*cell)->health() == CellClient::Health::kGood) {
+        if (co_await revive(*sandbox, *cell)) co_return answer.error();
         end(sandbox, "silent", "its first process does not answer");
         co_return ended_error(*sandbox);
       }
@@ -84,6 +97,16 @@ Task<Result<CellClient::Answer>> Fleet::ask(std::shared_ptr<Sandbox> sandbox, st
       co_return answer.error();
     }
   }
+}
+
+// One that is frozen is silent as well, and should not be: whoever froze it may have died before he
+// could thaw it. False when that is not the reason.
+Task<bool> Fleet::revive(Sandbox& sandbox, std::shared_ptr<CellClient> cell) {
+  const auto thawed =
+      co_await spawning_.call(spawner_request(spawner::RequestKind::kThaw, sandbox.record.key));
+  if (!thawed || thawed->reply.values[0] == 0) co_return false;
+  LOG_WARN("a sandbox had stayed frozen", {"sandbox", sandbox.record.id});
+  co_return co_await cell->ping(loop_.now() + kPingTime);
 }
 
 Error Fleet::condemn(const std::shared_ptr<Sandbox>& sandbox) {
@@ -111,7 +134,8 @@ Task<Result<std::vector<cell::JobState>>> Fleet::list_cell_jobs(std::shared_ptr<
 // ---- files of record
 
 void Fleet::save(Sandbox& sandbox) {
-  if (sandbox.gone.is_set()) return;
+  // One that does not outlive the warden is ended for not being on record.
+  if (sandbox.gone.is_set() || sandbox.record.ephemeral) return;
   const auto write = [&]() -> Result<void> {
     if (!sandbox.note) sandbox.note = TRY(notes_.take());
     return sandbox.note.write(sandbox.record);
@@ -175,6 +199,32 @@ Task<> Fleet::adopt() {
     LOG_ERROR("the configured limits of a sandbox cannot be used", {"error", usual.error()});
   }
   tasks_.spawn(keep_time());
+  tasks_.spawn(follow_spawner());
+}
+
+// Brings what is there to what is on record: a process of the warden or of the spawner may have
+// died on the way from one to the other.
+Task<> Fleet::set_right(std::shared_ptr<Sandbox> sandbox) {
+  const auto guard = co_await sandbox->view_lock.take("set right", loop_.now() + kLockTime);
+  if (!guard || sandbox->gone.is_set()) co_return;
+  if (const auto settled = co_await settle_view(*this, *sandbox); !settled)
+    LOG_WARN("it is not known yet on which files a sandbox stands", {"error", settled.error()});
+  const SandboxRecord& record = sandbox->record;
+  // That one is thawed by whoever uses it.
+  if (record.auto_frozen && !record.paused) co_return;
+  const auto kind = record.paused ? spawner::RequestKind::kFreeze : spawner::RequestKind::kThaw;
+  const auto done = co_await spawning_.call(spawner_request(kind, record.key));
+  if (!done && done.error().os_error != EOPNOTSUPP)
+    LOG_WARN("cannot freeze or thaw a sandbox", {"sandbox", record.id}, {"error", done.error()});
+}
+
+// What its former process had frozen for a moment stays so without this.
+Task<> Fleet::follow_spawner() {
+  for (;;) {
+    (void)co_await spawning_.begun().wait(kNever);
+    spawning_.begun().reset();
+    for (const auto& sandbox : all()) tasks_.spawn(set_right(sandbox));
+  }
 }
 
 // A request of a former process of the warden may still have waited in the channel when this one
@@ -201,11 +251,20 @@ Task<> Fleet::adopt_one(Noted noted) {
   sandbox->used = loop_.now();
   sandbox->used_unix_ms = unix_ms();
   sandbox->ready.set();
+  sandbox->noted.set();
+  sandbox->adopted = true;
+  forget_unfinished(sandbox->record);
   sandboxes_.emplace(sandbox->record.id, sandbox);
   const auto usage =
       co_await spawning_.call(spawner_request(spawner::RequestKind::kUsage, sandbox->record.key));
-  if (usage && usage->reply.values[spawner::kOomKills] != ~0ULL)
-    sandbox->oom_kills_seen = usage->reply.values[spawner::kOomKills];
+  if (usage) sandbox->seen = LimitCounts::of(usage->reply.values);
+  co_await set_right(sandbox);
+  // Idle, or in the middle of a copy when the former process died: then jobs wait to go on.
+  if (sandbox->record.auto_frozen) {
+    Call call(loop_, sandbox);
+    if (const auto thawed = co_await thaw(call); !thawed)
+      LOG_WARN("cannot thaw a sandbox", {"sandbox", sandbox->record.id}, {"error", thawed.error()});
+  }
   if (!sandbox->record.paused && !sandbox->record.auto_frozen) {
     const auto jobs = co_await list_cell_jobs(sandbox);
     if (!jobs) LOG_WARN("a sandbox did not survive", {"sandbox", sandbox->record.id});

@@ -61,12 +61,18 @@ Task<> Fleet::look_after_aside(std::shared_ptr<Sandbox> sandbox) {
 Task<Result<void>> Fleet::pause(std::shared_ptr<Sandbox> sandbox) {
   CO_TRY(const auto guard, co_await sandbox->view_lock.take("pause", loop_.now() + kLockTime));
   if (sandbox->record.paused) co_return {};
-  // Noted first: a cell that does not answer meanwhile is not taken for ill.
+  // On record first: a cell that does not answer meanwhile is not taken for ill, also by the next
+  // warden.
   sandbox->record.paused = true;
+  save(*sandbox);
   const auto frozen =
       co_await spawning_.call(spawner_request(spawner::RequestKind::kFreeze, sandbox->record.key));
   if (!frozen) {
+    // Without an answer it may be frozen all the same.
+    (void)co_await spawning_.call(
+        spawner_request(spawner::RequestKind::kThaw, sandbox->record.key));
     sandbox->record.paused = false;
+    save(*sandbox);
     co_return frozen.error();
   }
   sandbox->record.auto_frozen = false;
@@ -104,7 +110,14 @@ Task<> Fleet::look_after(std::shared_ptr<Sandbox> sandbox) {
 
 Task<Result<bool>> Fleet::is_idle(std::shared_ptr<Sandbox> sandbox) {
   if (sandbox->calls > 0) co_return false;
-  if (sandbox->record.auto_frozen || sandbox->record.paused) co_return true;
+  if (sandbox->record.paused) co_return true;
+  // With jobs it is not for idleness that it is frozen, and nobody might ask for it again.
+  if (sandbox->record.auto_frozen && !sandbox->running.empty()) {
+    Call call(loop_, sandbox);
+    CO_TRY_VOID(co_await thaw(call));
+    co_return false;
+  }
+  if (sandbox->record.auto_frozen) co_return true;
   CO_TRY(const auto jobs, co_await list_cell_jobs(sandbox));
   if (sandbox->calls > 0 || !sandbox->running.empty()) co_return false;
   co_return true;
@@ -113,11 +126,15 @@ Task<Result<bool>> Fleet::is_idle(std::shared_ptr<Sandbox> sandbox) {
 Task<> Fleet::freeze_idle(std::shared_ptr<Sandbox> sandbox) {
   const auto guard = co_await sandbox->view_lock.take("freeze sandbox", loop_.now());
   if (!guard || sandbox->calls > 0 || sandbox->gone.is_set()) co_return;
-  // Noted first: a call that comes now waits for the lock and thaws.
+  // On record first: a call that comes now waits for the lock and thaws, and so does the next
+  // warden.
   sandbox->record.auto_frozen = true;
+  save(*sandbox);
   const auto frozen =
       co_await spawning_.call(spawner_request(spawner::RequestKind::kFreeze, sandbox->record.key));
   if (!frozen) {
+    (void)co_await spawning_.call(
+        spawner_request(spawner::RequestKind::kThaw, sandbox->record.key));
     sandbox->record.auto_frozen = false;
     sandbox->used = loop_.now();
     LOG_WARN("cannot freeze an idle sandbox", {"error", frozen.error()});

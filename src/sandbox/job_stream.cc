@@ -31,37 +31,34 @@ bool looks_killed(const cell::JobState& state) {
          (state.ended == cell::Ended::kExit && state.code == kShellKilled);
 }
 
-// True when the kernel ended a process of the sandbox for lack of memory since the job began.
-Task<bool> lacked_memory(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, std::uint64_t before) {
+// Names the limits that a failed job met.
+Task<> name_limits(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, const cell::JobState& state,
+                   const Job& job, JobInfo& info) {
   const auto usage = co_await fleet.spawning().call(
       spawner_request(spawner::RequestKind::kUsage, sandbox->record.key), std::chrono::seconds(5));
-  if (!usage) co_return false;
-  const std::uint64_t kills = usage->reply.values[spawner::kOomKills];
-  if (kills == ~0ULL) co_return false;
-  sandbox->oom_kills_seen = std::max(sandbox->oom_kills_seen, kills);
-  co_return kills > before;
+  if (!usage) co_return;
+  const LimitCounts now = LimitCounts::of(usage->reply.values);
+  if (looks_killed(state) && !job.killed && now.oom_kills > job.before.oom_kills)
+    info.outcome = Outcome::kOutOfMemory;
+  info.note = limits_met(usage->reply.values, sandbox->record.spec.limits, job.before);
+  sandbox->seen.raise_to(now);
 }
 
 Task<> settle(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, cell::JobState state,
               std::shared_ptr<Job> job) {
   JobInfo info = job_info(state);
-  if (looks_killed(state) && !job->killed &&
-      co_await lacked_memory(fleet, sandbox, job->oom_kills_before)) {
-    info.outcome = Outcome::kOutOfMemory;
-    info.note =
-        fmt::format("out of memory: the limit is {} bytes", sandbox->record.limits.memory_bytes);
-  }
+  // Before anything is undone.
+  if (info.outcome != Outcome::kExit || info.code != 0)
+    co_await name_limits(fleet, sandbox, state, *job, info);
   const auto pending = sandbox->record.transactions.find(info.id);
   if (pending != sandbox->record.transactions.end()) {
     co_await end_transaction(fleet, sandbox, pending->second, info);
     sandbox->record.transactions.erase(info.id);
+    sandbox->transaction_over.set();
     fleet.save(*sandbox);
   }
-  const bool failed = info.outcome != Outcome::kExit || info.code != 0;
   job->result = std::move(info);
   job->finished.set();
-  // Its children may have been killed in its place: that is not to be held against a later job.
-  if (failed && !looks_killed(state)) (void)co_await lacked_memory(fleet, sandbox, 0);
 }
 
 // The sandbox's control group says EAGAIN, which reads as if to try again were all there is to do.
@@ -99,6 +96,22 @@ Error cell_error(const CellClient::Answer& answer, std::string_view job) {
   return make_error(ErrorCode::kInvalid, "ask cell", "it refused the request");
 }
 
+namespace {
+
+// Of the same clock as the cell's.
+std::uint64_t now_ms() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<Milliseconds>(SystemClock().now().time_since_epoch()).count());
+}
+
+}  // namespace
+
+std::optional<Milliseconds> ended_ago(const cell::JobState& state) {
+  if (state.ended == cell::Ended::kRunning) return std::nullopt;
+  const std::uint64_t now = now_ms();
+  return Milliseconds(now > state.ended_ms ? now - state.ended_ms : 0);
+}
+
 JobInfo job_info(const cell::JobState& state) {
   static constexpr Outcome kOutcomes[] = {Outcome::kRunning, Outcome::kExit, Outcome::kSignal,
                                           Outcome::kTimeout, Outcome::kOutputLimit};
@@ -109,9 +122,7 @@ JobInfo job_info(const cell::JobState& state) {
                .cpu_usec = state.user_usec + state.system_usec,
                .output_bytes = state.output_end,
                .error_bytes = state.error_end};
-  const auto now_ms = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<Milliseconds>(SystemClock().now().time_since_epoch()).count());
-  const std::uint64_t until = info.outcome == Outcome::kRunning ? now_ms : state.ended_ms;
+  const std::uint64_t until = info.outcome == Outcome::kRunning ? now_ms() : state.ended_ms;
   constexpr std::uint64_t kLongest = 1ULL << 53;  // what every reader of JSON can hold
   if (until > state.started_ms)
     info.duration = Milliseconds(std::min(until - state.started_ms, kLongest));
@@ -122,9 +133,9 @@ std::shared_ptr<Job> ensure_job(Fleet& fleet, Sandbox& sandbox, std::string_view
   auto& job = sandbox.jobs[std::string(name)];
   if (job == nullptr) {
     job = std::make_shared<Job>(fleet.loop());
-    // Every kill is counted when a job ends by it, so this is the count at the job's beginning; a
-    // kill that no job died of may be added to the next one that is killed.
-    job->oom_kills_before = sandbox.oom_kills_seen;
+    // Counted whenever a job fails, so these are the counts at the job's beginning; what no job
+    // failed of may be added to the next one that fails.
+    job->before = sandbox.seen;
   }
   return job;
 }
@@ -145,11 +156,15 @@ Task<> watch_job(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, std::string nam
   while (!job->finishing && !sandbox->gone.is_set()) {
     const auto answer = co_await fleet.ask(sandbox, read_request(name, read),
                                            fleet.loop().now() + kReadWait + kReadGrace);
-    if (!answer && answer.error().code == ErrorCode::kTimeout) {
+    if (!answer && (answer.error().code == ErrorCode::kTimeout ||
+                    answer.error().code == ErrorCode::kUnavailable)) {
       // Paused, or the spawner restarts: the job is still to be settled when it ends.
       co_await job->finished.wait(fleet.loop().now() + std::chrono::seconds(1));
       continue;
     }
+    // A former warden was killed before it began the job, or the cell has made room for others.
+    if (answer && answer->status == cell::Status::kNoSuchJob)
+      co_await abandon_transaction(fleet, sandbox, name);
     if (!answer || answer->status != cell::Status::kDone) co_return;
     const auto state = parse_read_answer(
         answer->payload, {name, read.output_offset, read.error_offset, read.bytes_max});

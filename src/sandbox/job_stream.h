@@ -38,6 +38,8 @@ class CellJobStream final : public JobStream {
 
 std::shared_ptr<Job> ensure_job(Fleet& fleet, Sandbox& sandbox, std::string_view name);
 JobInfo job_info(const cell::JobState& state);
+// Nothing of one that runs.
+std::optional<Milliseconds> ended_ago(const cell::JobState& state);
 
 // The error for an answer that is not kDone.
 Error cell_error(const CellClient::Answer& answer, std::string_view job);

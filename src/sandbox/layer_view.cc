@@ -1,6 +1,7 @@
 #include "layer_view.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pons::sandbox {
 
@@ -30,12 +31,21 @@ const LayerView::Checkpoint* LayerView::find(std::string_view name) const {
   return found == checkpoints.end() ? nullptr : &*found;
 }
 
-void LayerView::switched(std::uint32_t new_upper, Layers below) {
+void LayerView::switched() {
+  Switch done = *std::exchange(asked, {});
   own.push_back(upper);
-  upper = new_upper;
-  next = std::max(next, new_upper + 1);
-  layers = std::move(below);
+  upper = done.upper;
+  layers = std::move(done.below);
   mounted = layers;
+  if (!done.checkpoint.empty() && find(done.checkpoint) == nullptr)
+    checkpoints.push_back({std::move(done.checkpoint), layers});
+}
+
+void LayerView::settle(std::uint32_t mounted_upper) {
+  if (asked && asked->upper == mounted_upper)
+    switched();
+  else
+    asked.reset();
 }
 
 void LayerView::forget(std::string_view name) {
@@ -44,6 +54,7 @@ void LayerView::forget(std::string_view name) {
 
 bool LayerView::refers_to(const spawner::OwnLayer& layer) const {
   return contains(layers, layer) || contains(mounted, layer) ||
+         (asked && contains(asked->below, layer)) ||
          std::ranges::any_of(checkpoints,
                              [&](const Checkpoint& c) { return contains(c.layers, layer); });
 }

@@ -29,12 +29,22 @@ struct LayerView {
   std::vector<std::uint32_t> own;       // layers of this sandbox that exist, beside the upper
   std::vector<Checkpoint> checkpoints;  // oldest first
 
+  // What the spawner was asked for, from before the question until what came of it is known.
+  struct Switch {
+    std::uint32_t upper = 0;
+    Layers below;
+    std::string checkpoint;  // the name of what stays below; empty: none
+  };
+  std::optional<Switch> asked;
+
   // What a view that freezes the upper has below its own, new one.
   Layers frozen() const;
   const Checkpoint* find(std::string_view name) const;
 
-  // The spawner switched to a new upper above these layers.
-  void switched(std::uint32_t new_upper, Layers below);
+  // The spawner did what it was asked for.
+  void switched();
+  // This upper is mounted: then it did, or it did not.
+  void settle(std::uint32_t mounted_upper);
   void forget(std::string_view name);
 
   // Own layers that neither view nor checkpoint needs, and no other sandbox by `is_used_outside`.

@@ -17,6 +17,7 @@ constexpr std::uint64_t kProcessesBytes = 32 * kMiB;
 constexpr std::uint64_t kShmBytesMax = 64 * kMiB;
 constexpr std::uint64_t kDiskBytesMin = 16 * kMiB;
 constexpr std::uint64_t kBytesPerInode = 4096;
+constexpr std::uint64_t kBytesOfInode = 1280;  // in memory: the kernel's notes about one file
 constexpr std::uint64_t kBytesPerInodeOnDisk = 16'384;  // each takes room beforehand
 constexpr std::uint64_t kMemoryBytesMax = 1ULL << 44;
 constexpr std::uint64_t kDiskBytesMax = 1ULL << 46;
@@ -85,9 +86,39 @@ const char* missing_for_io(int os_error) {
   }
 }
 
+bool fits_into_memory(std::uint64_t disk_bytes, std::uint64_t disk_inodes,
+                      std::uint64_t memory_bytes) {
+  const std::uint64_t room = memory_disk_room(memory_bytes);
+  // The smallest takes a part of what is left to processes.
+  if (disk_bytes <= kDiskBytesMin && disk_inodes <= kDiskBytesMin / kBytesPerInode) return true;
+  return disk_bytes <= room && disk_inodes <= (room - disk_bytes) / kBytesOfInode;
+}
+
+// Fills in what is 0.
+Result<void> resolve_memory_disk(std::uint64_t memory_bytes, std::uint64_t& disk,
+                                 std::uint64_t& inodes) {
+  const std::uint64_t room = memory_disk_room(memory_bytes);
+  if (disk == 0 && inodes == 0) {
+    disk = room * kBytesPerInode / (kBytesPerInode + kBytesOfInode);
+  } else if (disk == 0) {
+    const std::uint64_t kept = inodes > room / kBytesOfInode ? room : inodes * kBytesOfInode;
+    disk = std::max(room - kept, kDiskBytesMin);
+  } else if (inodes == 0) {
+    const std::uint64_t left = disk < room ? (room - disk) / kBytesOfInode : 0;
+    inodes = std::clamp(left, disk / kBytesPerInodeOnDisk, disk / kBytesPerInode);
+  }
+  if (inodes == 0) inodes = disk / kBytesPerInode;
+  if (fits_into_memory(disk, inodes, memory_bytes)) return {};
+  return invalid(fmt::format(
+      "disk_bytes {} and disk_inodes {} are too much for a writable layer in memory: with "
+      "memory_bytes {} it may have {} bytes together, and each inode takes {} of them; set "
+      "disk_upper for more, or raise memory_bytes",
+      disk, inodes, memory_bytes, room, kBytesOfInode));
+}
+
 }  // namespace
 
-std::uint64_t memory_disk_bytes_max(std::uint64_t memory_bytes) {
+std::uint64_t memory_disk_room(std::uint64_t memory_bytes) {
   const std::uint64_t kept = kProcessesBytes + std::min(kShmBytesMax, memory_bytes / 4);
   return memory_bytes > kept ? memory_bytes - kept : 0;
 }
@@ -101,23 +132,17 @@ Result<spawner::SandboxLimits> resolve_limits(const Limits& limits) {
     if (time.count() < 0) return invalid("times must not be negative");
   TRY_VOID(check_io(limits));
   std::uint64_t disk = limits.disk_bytes;
+  std::uint64_t inodes = limits.disk_inodes;
   if (limits.disk_upper) {
     if (disk == 0)
       return invalid("disk_upper needs disk_bytes: a writable layer without a limit is refused");
     TRY_VOID(
         check_range("disk_bytes", disk, spawner::kDiskImageBytesMin, spawner::kDiskImageBytesMax));
   } else {
-    const std::uint64_t most = memory_disk_bytes_max(limits.memory_bytes);
-    if (disk == 0) disk = std::max(most, kDiskBytesMin);
-    if (disk > std::max(most, kDiskBytesMin))
-      return invalid(
-          fmt::format("disk_bytes is {}, but a writable layer in memory may have at most {} with "
-                      "memory_bytes {}; set disk_upper for more, or raise memory_bytes",
-                      disk, most, limits.memory_bytes));
+    TRY_VOID(resolve_memory_disk(limits.memory_bytes, disk, inodes));
     TRY_VOID(check_range("disk_bytes", disk, kDiskBytesMin / 16, kDiskBytesMax));
   }
-  const std::uint64_t usual = disk / (limits.disk_upper ? kBytesPerInodeOnDisk : kBytesPerInode);
-  const std::uint64_t inodes = limits.disk_inodes != 0 ? limits.disk_inodes : usual;
+  if (inodes == 0) inodes = disk / kBytesPerInodeOnDisk;
   TRY_VOID(check_range<std::uint64_t>("disk_inodes", inodes, 64,
                                       (limits.disk_upper ? disk : kDiskBytesMax) / kBytesPerInode));
   return spawner::SandboxLimits{.memory_bytes = limits.memory_bytes,
@@ -147,8 +172,9 @@ Result<void> settle_disk(const Limits& asked, const spawner::SandboxLimits& have
         fmt::format("the disk of this sandbox has {} bytes and can only grow", have.disk_bytes));
   if (asked.disk_upper && asked.disk_inodes != 0 && asked.disk_inodes != have.disk_inodes)
     return invalid("disk_inodes is settled when a sandbox is created; they grow with disk_bytes");
-  if (!asked.disk_upper &&
-      (!same_size || have.disk_bytes > memory_disk_bytes_max(asked.memory_bytes)))
+  const bool fits = asked.memory_bytes >= have.memory_bytes ||
+                    fits_into_memory(have.disk_bytes, have.disk_inodes, asked.memory_bytes);
+  if (!asked.disk_upper && (!same_size || !fits))
     return invalid(
         fmt::format("the disk of this sandbox has {} bytes, which cannot change and must fit into "
                     "its memory",
@@ -206,13 +232,17 @@ Result<void> check_template_name(std::string_view name) {
                     "begins with a letter or digit");
 }
 
+Result<void> check_labels(const std::map<std::string, std::string>& labels) {
+  return check_texts("labels", labels);
+}
+
 Result<void> check_create_request(const CreateRequest& request) {
   if (!request.id.empty()) TRY_VOID(check_sandbox_id(request.id));
   if (!request.hostname.empty() && !is_name(request.hostname, ".-ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
     return make_error(ErrorCode::kInvalid, "check request",
                       "hostname has 1 to 64 characters of A-Z, a-z, 0-9, '.' and '-'");
   TRY_VOID(check_texts("environment", request.environment));
-  TRY_VOID(check_texts("labels", request.labels));
+  TRY_VOID(check_labels(request.labels));
   constexpr std::size_t kPolicyBytesMax = 256 << 10;
   if (request.network.policy.size() > kPolicyBytesMax || request.network.environment.size() > 64)
     return make_error(ErrorCode::kInvalid, "check request", "the network policy is too long");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "fleet.h"
 #include "job_stream.h"
@@ -18,11 +19,9 @@ namespace {
 constexpr Duration kSnapshotTime = std::chrono::minutes(5);
 constexpr std::size_t kSnapshotLayersMax = 16;  // digests in one reply
 
-std::vector<spawner::Digest> digests_of(const TemplateInfo& info) {
-  std::vector<spawner::Digest> digests;
-  for (const std::string& layer : info.layers)
-    if (auto digest = parse_digest(layer)) digests.push_back(*digest);
-  return digests;
+// What waits ready on the layers of a template that changes is nobody's any more.
+void drain_pool(Fleet& fleet, const TemplateInfo& changing) {
+  if (const auto layers = layers_below(changing)) fleet.pool().drain(*layers);
 }
 
 Task<> refresh(Fleet& fleet, std::shared_ptr<Sandbox> sandbox) {
@@ -79,7 +78,15 @@ void NamespacesProvider::write_metrics(telemetry::Page& page) const {
 // ---- templates
 
 Task<Result<std::vector<TemplateInfo>>> NamespacesProvider::list_templates() {
-  co_return fleet_->templates().list();
+  // Before that, nobody knows which layers are in use.
+  CO_TRY_VOID(co_await fleet_->wait_until_adopted());
+  auto used = fleet_->template_layers_in_use();
+  std::vector<TemplateInfo> templates = fleet_->templates().list();
+  std::set<std::string> named;  // by some template, as it is now
+  for (const TemplateInfo& info : templates) named.insert(info.layers.begin(), info.layers.end());
+  for (TemplateInfo& info : templates)
+    std::ranges::set_difference(used[info.name], named, std::back_inserter(info.held_layers));
+  co_return templates;
 }
 
 Task<Result<void>> NamespacesProvider::put_template(TemplateInfo info) {
@@ -89,7 +96,7 @@ Task<Result<void>> NamespacesProvider::put_template(TemplateInfo info) {
   if (old != nullptr && fleet_->uses_template(info.name))
     co_return make_error(ErrorCode::kConflict, "put template",
                          fmt::format("sandboxes of \"{}\" exist; destroy them first", info.name));
-  if (old != nullptr) fleet_->pool().drain(digests_of(*old));
+  if (old != nullptr) drain_pool(*fleet_, *old);
   co_return fleet_->templates().put(std::move(info));
 }
 
@@ -98,15 +105,21 @@ Task<Result<std::vector<std::string>>> NamespacesProvider::remove_template(std::
   if (fleet_->uses_template(name))
     co_return make_error(ErrorCode::kConflict, "remove template",
                          fmt::format("sandboxes of \"{}\" exist; destroy them first", name));
-  if (const TemplateInfo* old = fleet_->templates().find(name))
-    fleet_->pool().drain(digests_of(*old));
-  co_return fleet_->templates().remove(name);
+  if (const TemplateInfo* old = fleet_->templates().find(name)) drain_pool(*fleet_, *old);
+  CO_TRY(auto unneeded, fleet_->templates().remove(name));
+  for (const auto& [other, layers] : fleet_->template_layers_in_use())
+    std::erase_if(unneeded, [&](const std::string& layer) { return layers.contains(layer); });
+  co_return unneeded;
 }
 
 // ---- lives
 
 Task<Result<SandboxInfo>> NamespacesProvider::create(CreateRequest request) {
   return fleet_->create(std::move(request));
+}
+
+Task<Result<SandboxInfo>> NamespacesProvider::create_for_job(CreateRequest request) {
+  return fleet_->create_for_job(std::move(request));
 }
 
 Task<Result<SandboxInfo>> NamespacesProvider::inspect(std::string id) {
@@ -147,6 +160,7 @@ Task<Result<Metrics>> NamespacesProvider::metrics(std::string id) {
   const auto& values = reply.reply.values;
   const spawner::SandboxLimits& limits = call->record.spec.limits;
   co_return Metrics{.memory_bytes = counted(values[spawner::kMemoryBytes]),
+                    .memory_cache_bytes = counted(values[spawner::kMemoryCacheBytes]),
                     .memory_peak_bytes = counted(values[spawner::kMemoryPeakBytes]),
                     .cpu_usec = counted(values[spawner::kCpuUsec]),
                     .pids = counted(values[spawner::kPids]),
@@ -204,6 +218,20 @@ Task<Result<SandboxInfo>> NamespacesProvider::set_lifetime(std::string id, Milli
   co_return fleet_->info_of(*call);
 }
 
+Task<Result<SandboxInfo>> NamespacesProvider::set_label(std::string id, std::string name,
+                                                        std::string value) {
+  CO_TRY(const auto call, co_await fleet_->find(std::move(id)));
+  auto labels = call->record.labels;
+  if (value.empty())
+    labels.erase(name);
+  else
+    labels[std::move(name)] = std::move(value);
+  CO_TRY_VOID(check_labels(labels));
+  call->record.labels = std::move(labels);
+  fleet_->save(*call);
+  co_return fleet_->info_of(*call);
+}
+
 Task<Result<SandboxInfo>> NamespacesProvider::pause(std::string id) {
   CO_TRY(const auto call, co_await fleet_->find(std::move(id)));
   CO_TRY_VOID(co_await fleet_->pause(call.sandbox()));
@@ -248,34 +276,45 @@ Task<Result<void>> NamespacesProvider::commit(std::string id, std::string name) 
 }
 
 Task<Result<SandboxInfo>> NamespacesProvider::fork(std::string id, CreateRequest request) {
-  if (!request.checkpoint.empty()) CO_TRY_VOID(check_checkpoint_name(request.checkpoint));
+  for (const std::string& name : {request.checkpoint, request.keep_checkpoint})
+    if (!name.empty()) CO_TRY_VOID(check_checkpoint_name(name));
+  if (!request.checkpoint.empty() && !request.keep_checkpoint.empty())
+    co_return make_error(ErrorCode::kInvalid, "fork sandbox",
+                         "keep_checkpoint is for a fork of the files as they are now");
+  // Made again after a lost answer, it finds what the first one did, whatever the origin does now.
+  if (!request.id.empty()) {
+    if (const auto made = co_await fleet_->find(request.id)) {
+      request.template_name = (*made)->record.template_name;
+      co_return co_await fleet_->create(std::move(request));
+    }
+  }
   CO_TRY(const auto call, co_await fleet_->enter(id));
   request.template_name = call->record.template_name;
   if (!request.network.wanted()) request.network = call->record.network;
-  // Made again after a lost answer, it finds what the first one did.
-  if (!request.id.empty() && co_await fleet_->find(request.id))
-    co_return co_await fleet_->create(std::move(request));
-  const TemplateInfo* origin = fleet_->templates().find(request.template_name);
-  if (origin == nullptr)
+  const auto origin = fleet_->templates().resolve(request.template_name);
+  if (!origin)
     co_return make_error(ErrorCode::kNotFound, "fork sandbox",
                          fmt::format("its template \"{}\" is gone", request.template_name));
+  for (const auto& [name, value] : call->record.environment)
+    request.environment.try_emplace(name, value);
   fill_in(request.limits, call->record.limits);
   fleet_->fill_in_io(request.limits);
   CO_TRY(const SandboxSpec fresh, spec_for(*origin, request.limits));
   // Under a name until the new sandbox refers to the layers itself: nobody may drop them meanwhile.
-  const std::string held =
-      "\x01"
-      "fork-" +
-      random_text(12);
+  const std::string keep = request.keep_checkpoint;
+  const std::string held = keep.empty() ? "\x01"
+                                          "fork-" +
+                                              random_text(12)
+                                        : keep;
   Result<Layers> layers =
       request.checkpoint.empty()
-          ? co_await freeze_layers(*fleet_, call.sandbox(), held)
+          ? co_await freeze_layers(*fleet_, call.sandbox(), held, WhenBusy::kCopy)
           : co_await hold_layers(*fleet_, call.sandbox(), request.checkpoint, held);
   if (!layers) co_return layers.error();
   SandboxSpec spec = fresh;
   spec.template_layers = call->record.spec.template_layers;
   auto info = co_await fleet_->create(std::move(request), std::move(*layers), std::move(spec));
-  if (!call->gone.is_set()) {
+  if (!call->gone.is_set() && keep.empty()) {
     const auto let_go = co_await commit_checkpoint(*fleet_, call.sandbox(), held);
     if (!let_go) LOG_WARN("a fork's layers stay", {"error", let_go.error()});
   }
@@ -285,13 +324,13 @@ Task<Result<SandboxInfo>> NamespacesProvider::fork(std::string id, CreateRequest
 Task<Result<TemplateInfo>> NamespacesProvider::snapshot(std::string id, std::string template_name) {
   CO_TRY_VOID(check_template_name(template_name));
   CO_TRY(const auto call, co_await fleet_->enter(id));
-  const TemplateInfo* base = fleet_->templates().find(call->record.template_name);
-  TemplateInfo info = base == nullptr ? TemplateInfo{} : *base;
+  TemplateInfo info =
+      fleet_->templates().resolve(call->record.template_name).value_or(TemplateInfo{});
   const std::string held =
       "\x01"
       "snapshot-" +
       random_text(12);
-  CO_TRY(const auto layers, co_await freeze_layers(*fleet_, call.sandbox(), held));
+  CO_TRY(const auto layers, co_await freeze_layers(*fleet_, call.sandbox(), held, WhenBusy::kCopy));
   Result<spawner::SpawnerReply> copied =
       make_error(ErrorCode::kLimit, "take snapshot",
                  fmt::format("the files have more than {} layers; commit checkpoints first",
@@ -319,7 +358,15 @@ Task<Result<TemplateInfo>> NamespacesProvider::snapshot(std::string id, std::str
   info.kind = "snapshot";
   info.source = "snapshot of " + id;
   info.created_unix_ms = unix_ms();
-  CO_TRY_VOID(co_await put_template(info));
+  if (const TemplateInfo* old = fleet_->templates().find(template_name)) {
+    if (old->kind != info.kind)
+      co_return make_error(ErrorCode::kConflict, "take snapshot",
+                           fmt::format("\"{}\" is a template that was built or imported; choose "
+                                       "another name",
+                                       template_name));
+    drain_pool(*fleet_, *old);
+  }
+  CO_TRY_VOID(fleet_->templates().put(info));
   co_return info;
 }
 
@@ -331,6 +378,10 @@ Task<Result<linux::UniqueFd>> NamespacesProvider::dial(std::string id, std::uint
   if (reply.descriptors.size() != 1)
     co_return make_error(ErrorCode::kInternal, "dial", "no connection came");
   co_return std::move(reply.descriptors.front());
+}
+
+std::shared_ptr<const void> NamespacesProvider::hold(const std::string& id) {
+  return fleet_->hold(id);
 }
 
 }  // namespace pons::sandbox

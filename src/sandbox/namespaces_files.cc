@@ -10,7 +10,7 @@ namespace pons::sandbox {
 
 namespace {
 
-constexpr std::size_t kListBytesMax = 8ULL << 20;
+constexpr std::size_t kListBytesMax = 12ULL << 20;  // 100,000 files with short names
 constexpr std::size_t kRecordBytesMax = 256 * 1024;
 constexpr std::size_t kPieceBytesMax = 1ULL << 20;
 constexpr Duration kReadStall = std::chrono::seconds(60);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "fake_host.h"
@@ -67,6 +68,14 @@ class NamespacesTest : public ::testing::Test {
   std::string create(CreateRequest request = {}) {
     if (request.id.empty()) request.id = "one";
     return must(provider_->create(request)).id;
+  }
+  template <class T>
+  static Task<> ignore(Task<T> task) {
+    (void)co_await std::move(task);
+  }
+  bool asked_to_destroy(std::uint64_t key) const {
+    return std::ranges::any_of(host_.asked(RequestKind::kDestroy),
+                               [&](const auto& request) { return request.sandbox == key; });
   }
   FakeCell& cell() { return *host_.boxes.begin()->second.cell; }
 

@@ -21,6 +21,7 @@ constexpr std::uint32_t kFirstWaitMs = 20;
 constexpr Duration kAnswerTime = std::chrono::seconds(10);
 constexpr Duration kInputStall = std::chrono::seconds(30);
 constexpr std::size_t kInputBytesMax = 16ULL << 20;
+constexpr Duration kTransactionWait = std::chrono::seconds(10);
 
 Result<StartWords> start_words(const JobSpec& job) {
   if (job.argv.empty() == job.shell_line.empty())
@@ -49,6 +50,7 @@ Result<StartWords> start_words(const JobSpec& job) {
     start.columns = job.terminal->columns;
   }
   if (job.input_open || !job.input.empty()) start.flags |= cell::kInputOpen;
+  if (job.kill_at_timeout) start.flags |= cell::kKillAtTimeout;
   start.timeout_ms = static_cast<std::uint64_t>(job.timeout.count());
   start.output_bytes_max = job.output_bytes_max;
   start.open_files_max = job.open_files_max;
@@ -88,13 +90,64 @@ Task<Result<void>> ask_simply(Fleet& fleet, std::string id, std::string job, std
   co_return {};
 }
 
+// Undoing one would undo what another did meanwhile, though that one has told its caller that all
+// is well. So they follow each other.
+Task<Result<void>> wait_for_others(Fleet& fleet, Sandbox& sandbox, std::string job) {
+  const TimePoint deadline = fleet.loop().now() + kTransactionWait;
+  for (;;) {
+    std::string other = sandbox.transaction_beginning;
+    for (const auto& [name, pending] : sandbox.record.transactions)
+      if (name != job) other = name;
+    if (other.empty() || other == job) co_return {};
+    sandbox.transaction_over.reset();
+    if (co_await sandbox.transaction_over.wait(deadline) == linux::Wait::kTimeout)
+      co_return make_error(
+          ErrorCode::kConflict, "begin transaction",
+          fmt::format("the transaction of the job \"{}\" is not over; wait for its "
+                      "end, or use a sandbox of its own",
+                      other));
+  }
+}
+
+// True for one that this warden started, or an earlier one, whatever became of it.
+Task<Result<bool>> was_started(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, std::string job) {
+  const auto known = sandbox->jobs.find(job);
+  if (known != sandbox->jobs.end() && known->second->input_begun) co_return true;
+  if (!sandbox->adopted) co_return false;
+  CO_TRY(const auto jobs, co_await fleet.list_cell_jobs(sandbox));
+  co_return std::ranges::find(jobs, std::string_view(job), job_name_of) != jobs.end();
+}
+
 Task<Result<void>> begin_transaction(Fleet& fleet, std::shared_ptr<Sandbox> sandbox,
                                      const JobSpec& job) {
-  const auto known = sandbox->jobs.find(job.id);
-  const bool started = known != sandbox->jobs.end() && known->second->input_begun;
-  if (sandbox->record.transactions.contains(job.id) || started) co_return {};
+  if (sandbox->record.transactions.contains(job.id)) co_return {};
+  CO_TRY(const bool started, co_await was_started(fleet, sandbox, job.id));
+  if (started) co_return {};
+  CO_TRY_VOID(co_await wait_for_others(fleet, *sandbox, job.id));
+  struct Beginning {
+    Sandbox& sandbox;
+    ~Beginning() {
+      sandbox.transaction_beginning.clear();
+      sandbox.transaction_over.set();
+    }
+  };
+  sandbox->transaction_beginning = job.id;
+  const Beginning beginning{*sandbox};
   const std::string checkpoint = "\x01" + job.id;
-  CO_TRY_VOID(co_await take_checkpoint(fleet, sandbox, checkpoint));
+  auto taken = co_await take_checkpoint(fleet, sandbox, checkpoint);
+  if (!taken) {
+    // A file that is missing somewhere below is not a sandbox that is missing.
+    Error error = std::move(taken).error();
+    if (error.code == ErrorCode::kNotFound && !sandbox->gone.is_set()) error.code = ErrorCode::kIo;
+    co_return error;
+  }
+  // Asked for twice at once, it may have begun and ended meanwhile.
+  const auto known = sandbox->jobs.find(job.id);
+  if (known != sandbox->jobs.end() && known->second->input_begun) {
+    if (!sandbox->record.transactions.contains(job.id))
+      (void)co_await commit_checkpoint(fleet, sandbox, checkpoint);
+    co_return {};
+  }
   sandbox->record.transactions[job.id] = {.checkpoint = checkpoint, .kind = job.transaction};
   fleet.save(*sandbox);
   co_return {};
@@ -103,11 +156,6 @@ Task<Result<void>> begin_transaction(Fleet& fleet, std::shared_ptr<Sandbox> sand
 // What the cell has made room for is forgotten here too.
 Task<> forget_old_jobs(Fleet& fleet, std::shared_ptr<Sandbox> sandbox) {
   (void)co_await fleet.list_cell_jobs(std::move(sandbox));
-}
-
-Task<> abandon_transaction(Fleet& fleet, std::shared_ptr<Sandbox> sandbox, std::string job) {
-  if (sandbox->record.transactions.erase(job) == 0) co_return;
-  (void)co_await commit_checkpoint(fleet, sandbox, "\x01" + job);
 }
 
 }  // namespace
@@ -133,6 +181,8 @@ Task<Result<std::unique_ptr<JobStream>>> NamespacesProvider::execute(std::string
     // Without an answer the job may run, and its transaction with it.
     if (answer && job.transaction != Transaction::kNone && !sandbox->gone.is_set())
       co_await abandon_transaction(*fleet_, sandbox, job.id);
+    if (!answer && job.transaction != Transaction::kNone && !sandbox->gone.is_set())
+      fleet_->spawn(watch_job(*fleet_, sandbox, job.id));
     co_return answer ? cell_error(*answer, job.id) : answer.error();
   }
   sandbox->running.insert(job.id);
@@ -178,6 +228,7 @@ Task<Result<std::vector<JobInfo>>> NamespacesProvider::list_jobs(std::string id)
     const bool settled = known != call->jobs.end() && known->second->result;
     jobs.push_back(settled ? *known->second->result : job_info(state));
     if (known != call->jobs.end()) jobs.back().label = known->second->label;
+    jobs.back().ended_ago = ended_ago(state);
   }
   co_return jobs;
 }
@@ -231,8 +282,19 @@ Task<Result<void>> NamespacesProvider::signal(std::string id, std::string job, i
   if (number == SIGKILL)
     if (const auto known = call->jobs.find(job); known != call->jobs.end())
       known->second->killed = true;
-  co_return co_await ask_simply(*fleet_, std::move(id), job,
-                                signal_request(job, {.number = number, .whole_group = 1}));
+  co_return co_await ask_simply(
+      *fleet_, std::move(id), job,
+      signal_request(job, {.number = number, .reach = cell::Reach::kGroup}));
+}
+
+Task<Result<void>> NamespacesProvider::kill(std::string id, std::string job) {
+  CO_TRY_VOID(check_job_id(job));
+  CO_TRY(const auto call, co_await fleet_->enter(id));
+  if (const auto known = call->jobs.find(job); known != call->jobs.end())
+    known->second->killed = true;
+  co_return co_await ask_simply(
+      *fleet_, std::move(id), job,
+      signal_request(job, {.number = SIGKILL, .reach = cell::Reach::kJob}));
 }
 
 Task<Result<void>> NamespacesProvider::resize(std::string id, std::string job, TerminalSize size) {

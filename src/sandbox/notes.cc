@@ -63,6 +63,7 @@ Result<void> Note::write(const SandboxRecord& record) {
   const PlaceHeader header{.number = number, .size = text.size(), .sum = sum_of(text)};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
   bytes += text;
+  blank_ = false;
   if (pwrite(file_.get(), bytes.data(), bytes.size(), offset_of(number % 2)) !=
       static_cast<ssize_t>(bytes.size()))
     return os_error("write sandbox record", name_);
@@ -93,6 +94,7 @@ std::vector<Noted> Notes::load() {
     if (Place other = read_place(note->file_.get(), 1); other.number > newest.number)
       newest = std::move(other);
     note->number_ = newest.number;
+    note->blank_ = false;
     const auto json = parse_json(newest.text, {.bytes = kPlaceBytes});
     auto record = json ? parse_record(*json) : Result<SandboxRecord>(json.error());
     if (record) {
@@ -117,11 +119,14 @@ void Notes::give_back(Note note) {
   const PlaceHeader nothing{};
   bool empty = true;
   // The older one first: it must never count again.
-  for (const std::uint64_t place : {(note.number_ + 1) % 2, note.number_ % 2})
+  for (const std::uint64_t place : {(note.number_ + 1) % 2, note.number_ % 2}) {
+    if (note.blank_) break;
     empty =
         pwrite(note.file_.get(), &nothing, sizeof nothing, offset_of(place)) == sizeof nothing &&
         empty;
+  }
   note.number_ = 0;
+  note.blank_ = true;
   if (empty && free_.size() < kFreeMax)
     free_.push_back(std::move(note));
   else

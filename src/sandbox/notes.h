@@ -23,6 +23,7 @@ class Note {
   std::string name_;
   linux::UniqueFd file_;
   std::uint64_t number_ = 0;  // of the last record written
+  bool blank_ = true;         // nothing stands in the file
 };
 
 struct Noted {

@@ -72,6 +72,18 @@ TEST_F(NotesTest, FilesServeAgainAndRememberNothing) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
 }
 
+TEST_F(NotesTest, AFileThatWasNotUsedServesAgain) {
+  Note used = std::move(*notes_.take());
+  ASSERT_TRUE(used.write(record("one")));
+  notes_.give_back(std::move(used));
+  notes_.give_back(std::move(*notes_.take()));
+  EXPECT_THAT(found(), IsEmpty());
+  Note again = std::move(*notes_.take());
+  ASSERT_TRUE(again.write(record("two")));
+  EXPECT_THAT(found(), ElementsAre("two"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
+}
+
 TEST_F(NotesTest, WhatIsNoRecordIsRemoved) {
   std::ofstream(directory_ + "/stranger") << "text";
   std::ofstream(directory_ + "/12") << std::string(5000, 'x');

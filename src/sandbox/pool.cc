@@ -63,7 +63,7 @@ Pool::Queue& Pool::ensure(const SandboxSpec& spec) {
     for (Entry& entry : oldest->entries) discard(entry);
     queues_.erase(oldest);
   }
-  queues_.push_back({.spec = spec});
+  queues_.push_back({.spec = spec, .serial = next_serial_++});
   queues_.back().size.touch(loop_.now());
   return queues_.back();
 }
@@ -91,7 +91,11 @@ std::optional<Pool::Entry> Pool::take(const SandboxSpec& spec, bool disk_is_deri
 
 void Pool::drain(const std::vector<spawner::Digest>& template_layers) {
   for (auto queue = queues_.begin(); queue != queues_.end();) {
-    if (queue->spec.template_layers != template_layers || queue->always) {
+    const bool stands_on_them = std::ranges::all_of(template_layers, [&](const auto& layer) {
+      const auto& layers = queue->spec.template_layers;
+      return std::ranges::find(layers, layer) != layers.end();
+    });
+    if (!stands_on_them || queue->always) {
       ++queue;
       continue;
     }
@@ -182,7 +186,7 @@ Task<> Pool::keep_filled() {
         look_again = claimed_work_.busy_until();
         break;
       }
-      tasks_.spawn(build_one(queue->spec));
+      tasks_.spawn(build_one(queue->spec, queue->serial));
     }
     changed_.reset();
     co_await changed_.wait(not_before_ > loop_.now() ? not_before_ : look_again);
@@ -215,13 +219,15 @@ std::shared_ptr<CellClient> Pool::cell_of(std::uint64_t key) const {
   return nullptr;
 }
 
-Task<> Pool::build_one(SandboxSpec spec) {
+Task<> Pool::build_one(SandboxSpec spec, std::uint64_t serial) {
   ++building_;
   ++find(spec)->building;
   const TimePoint began = SystemClock().now();
   auto built = co_await spawning_.build(spec, make_key());
   --building_;
-  Queue* queue = find(spec);  // it may have been drained meanwhile
+  // It may have been drained meanwhile: what stands on the old layers is not for the new queue.
+  Queue* queue = find(spec);
+  if (queue != nullptr && queue->serial != serial) queue = nullptr;
   if (queue != nullptr) --queue->building;
   if (!built) {
     failures_ = std::min(failures_ + 1, 6);

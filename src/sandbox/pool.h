@@ -36,7 +36,7 @@ class Pool {
   void start(SandboxSpec always);
   // One that is well, of the spec or able to become it; nothing when there is none.
   std::optional<Entry> take(const SandboxSpec& spec, bool disk_is_derived);
-  // Takes down all that stand on these layers.
+  // Takes down all that stand on these layers, and maybe on others besides.
   void drain(const std::vector<spawner::Digest>& template_layers);
   void stop();
 
@@ -59,6 +59,7 @@ class Pool {
  private:
   struct Queue {
     SandboxSpec spec;
+    std::uint64_t serial = 0;  // of two with the same spec, one of which was drained
     PoolSize size;
     std::deque<Entry> entries;
     int building = 0;
@@ -73,7 +74,7 @@ class Pool {
   void discard(Entry& entry);
   void shrink();
   Task<> keep_filled();
-  Task<> build_one(SandboxSpec spec);
+  Task<> build_one(SandboxSpec spec, std::uint64_t serial);
   Task<> keep_well();
   std::shared_ptr<CellClient> cell_of(std::uint64_t key) const;
 
@@ -82,6 +83,7 @@ class Pool {
   Notes& notes_;
   PoolSettings settings_;
   std::list<Queue> queues_;
+  std::uint64_t next_serial_ = 1;
   int claims_ = 0;
   int building_ = 0;
   int failures_ = 0;

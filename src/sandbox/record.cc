@@ -32,12 +32,15 @@ Json view_json(const LayerView& view) {
   Json checkpoints = Json::array();
   for (const auto& checkpoint : view.checkpoints)
     checkpoints.push_back({{"name", checkpoint.name}, {"layers", layers_json(checkpoint.layers)}});
-  return {{"upper", view.upper},
-          {"next", view.next},
-          {"layers", layers_json(view.layers)},
-          {"mounted", layers_json(view.mounted)},
-          {"own", view.own},
-          {"checkpoints", std::move(checkpoints)}};
+  Json json = {{"upper", view.upper},
+               {"next", view.next},
+               {"layers", layers_json(view.layers)},
+               {"mounted", layers_json(view.mounted)},
+               {"own", view.own},
+               {"checkpoints", std::move(checkpoints)}};
+  if (view.asked)
+    json["asked"] = {view.asked->upper, layers_json(view.asked->below), view.asked->checkpoint};
+  return json;
 }
 
 LayerView view_of(const Json& json, std::uint64_t key) {
@@ -51,6 +54,10 @@ LayerView view_of(const Json& json, std::uint64_t key) {
   for (const Json& checkpoint : json.at("checkpoints"))
     view.checkpoints.push_back({.name = checkpoint.at("name").get<std::string>(),
                                 .layers = layers_of(checkpoint.at("layers"))});
+  if (const auto asked = json.find("asked"); asked != json.end())
+    view.asked = {.upper = asked->at(0).get<std::uint32_t>(),
+                  .below = layers_of(asked->at(1)),
+                  .checkpoint = asked->at(2).get<std::string>()};
   return view;
 }
 
@@ -96,6 +103,9 @@ Result<SandboxRecord> read(const Json& json) {
   record.template_name = json.at("template").get<std::string>();
   record.spec = TRY(spec_of(json.at("spec")));
   record.limits = TRY(from_json<Limits>(json.at("limits")));
+  // A record of a version that kept none.
+  if (json.contains("environment"))
+    record.environment = json.at("environment").get<std::map<std::string, std::string>>();
   record.labels = json.at("labels").get<std::map<std::string, std::string>>();
   record.network = {.environment = json.at("network").at(0).get<std::string>(),
                     .policy = json.at("network").at(1).get<std::string>()};
@@ -124,6 +134,7 @@ Json to_json(const SandboxRecord& record) {
           {"template", record.template_name},
           {"spec", spec_json(record.spec)},
           {"limits", to_json(record.limits)},
+          {"environment", record.environment},
           {"labels", record.labels},
           {"network", {record.network.environment, record.network.policy}},
           {"ephemeral", record.ephemeral},

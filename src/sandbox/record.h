@@ -24,6 +24,7 @@ struct SandboxRecord {
   std::string template_name;
   SandboxSpec spec;  // as built, with the limits of today
   Limits limits;
+  std::map<std::string, std::string> environment;  // as the caller asked for it, for its forks
   std::map<std::string, std::string> labels;
   NetworkRequest network;
   bool ephemeral = false;

@@ -182,6 +182,14 @@ Task<Result<SandboxInfo>> RemoteProvider::set_lifetime(std::string id, Milliseco
                 {{"from_now_ms", from_now.count()}, {"pause_at_end", pause_at_end}}));
 }
 
+Task<Result<SandboxInfo>> RemoteProvider::set_label(std::string id, std::string name,
+                                                    std::string value) {
+  std::map<std::string, std::string> label{{std::move(name), std::move(value)}};
+  CO_TRY_VOID(check_names(label));
+  co_return co_await ask_for<SandboxInfo>(
+      with_body("PUT", Target({"sandboxes", id, "labels"}), label));
+}
+
 Task<Result<SandboxInfo>> RemoteProvider::pause(std::string id) {
   return ask_for<SandboxInfo>(without_body("POST", Target({"sandboxes", id, "pause"})));
 }
@@ -231,6 +239,10 @@ Task<Result<void>> RemoteProvider::close_input(std::string id, std::string job) 
 Task<Result<void>> RemoteProvider::signal(std::string id, std::string job, int number) {
   return tell(
       with_body("POST", Target({"sandboxes", id, "jobs", job, "signal"}), {{"signal", number}}));
+}
+
+Task<Result<void>> RemoteProvider::kill(std::string id, std::string job) {
+  return tell(without_body("POST", Target({"sandboxes", id, "jobs", job, "kill"})));
 }
 
 Task<Result<void>> RemoteProvider::resize(std::string id, std::string job, TerminalSize size) {

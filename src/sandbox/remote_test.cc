@@ -116,6 +116,9 @@ TEST_F(RemoteTest, EveryCallAsksWhatTheWireSays) {
   EXPECT_TRUE(run(provider_->set_lifetime("s-1", Milliseconds(7), true)));
   EXPECT_EQ(request_, "PUT /sandboxes/s-1/lifetime");
   EXPECT_EQ(body_, R"({"from_now_ms":7,"pause_at_end":true})");
+  EXPECT_TRUE(run(provider_->set_label("s-1", "n", "v")));
+  EXPECT_EQ(request_, "PUT /sandboxes/s-1/labels");
+  EXPECT_EQ(body_, R"({"n":"v"})");
   EXPECT_TRUE(run(provider_->fork("s-1", {.id = "s-2"})));
   EXPECT_EQ(request_, "POST /sandboxes/s-1/fork");
   answer(200, "{\"sandboxes\":[" + kSandbox + "]}");
@@ -149,6 +152,7 @@ TEST_F(RemoteTest, CallsWithoutAnAnswerAskWhatTheWireSays) {
   EXPECT_EQ(asked(provider_->close_input("s-1", "j")), "DELETE /sandboxes/s-1/jobs/j/input");
   EXPECT_EQ(asked(provider_->signal("s-1", "j", 15)), "POST /sandboxes/s-1/jobs/j/signal");
   EXPECT_EQ(body_, R"({"signal":15})");
+  EXPECT_EQ(asked(provider_->kill("s-1", "j")), "POST /sandboxes/s-1/jobs/j/kill");
   EXPECT_EQ(asked(provider_->resize("s-1", "j", {24, 80})), "POST /sandboxes/s-1/jobs/j/resize");
   EXPECT_EQ(body_, R"({"rows":24,"columns":80})");
   EXPECT_EQ(asked(provider_->rollback("s-1", "c")), "POST /sandboxes/s-1/checkpoints/c/rollback");

@@ -46,6 +46,7 @@ spawner::Request spawner_request(spawner::RequestKind kind, std::uint64_t key) {
 }
 
 void set_spec(spawner::Create& create, const SandboxSpec& spec) {
+  CHECK(spec.template_layers.size() <= create.template_layers.size());
   create.flags = spec.flags;
   create.template_layer_count = static_cast<std::uint32_t>(spec.template_layers.size());
   std::ranges::copy(spec.template_layers, create.template_layers.begin());

@@ -50,6 +50,7 @@ class Spawning {
   Task<Result<spawner::SpawnerReply>> call(spawner::Request request,
                                            Duration reply_time = std::chrono::seconds(10));
   Task<Result<std::vector<std::uint64_t>>> list();
+  linux::Event& begun() { return client_.begun(); }  // as of the client
 
   // Takes the sandbox down in the background, trying again when it fails. Returns at once unless
   // very many are being taken down already.

@@ -15,6 +15,7 @@
 #include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/linux/fd.h"
+#include "pons/sandbox/template_name.h"
 #include "pons/sandbox/wire.h"
 
 namespace pons::sandbox {
@@ -22,6 +23,8 @@ namespace pons::sandbox {
 namespace {
 
 constexpr std::size_t kTemplatesMax = 1000;
+constexpr std::size_t kPartsMax = 4;
+constexpr std::size_t kLayersMax = spawner::kTemplateLayersMax - 1;  // above them is kTrustLayer
 constexpr std::string_view kSuffix = ".json";
 
 Result<TemplateInfo> load_template(const std::string& path) {
@@ -32,14 +35,31 @@ Result<TemplateInfo> load_template(const std::string& path) {
 
 Result<void> check(const TemplateInfo& info) {
   TRY_VOID(check_template_name(info.name));
-  if (info.layers.empty() || info.layers.size() > spawner::kTemplateLayersMax)
+  if (info.layers.empty() || info.layers.size() > kLayersMax)
     return make_error(ErrorCode::kInvalid, "check template",
-                      fmt::format("a template has 1 to {} layers", spawner::kTemplateLayersMax));
+                      fmt::format("a template has 1 to {} layers", kLayersMax));
   for (const std::string& layer : info.layers) TRY_VOID(parse_digest(layer));
   return {};
 }
 
+// The user and the directory stay those of what is below: what is put on top serves them.
+void put_on_top(TemplateInfo& below, const TemplateInfo& above) {
+  // A layer that both have says the same twice, and the kernel takes none twice.
+  std::vector<std::string> layers = above.layers;
+  for (const std::string& layer : below.layers)
+    if (std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
+  below.layers = std::move(layers);
+  for (const auto& [name, value] : above.environment) below.environment[name] = value;
+  below.weakening.allow_sudo |= above.weakening.allow_sudo;
+  below.weakening.allow_nested_user_namespaces |= above.weakening.allow_nested_user_namespaces;
+  below.bytes += above.bytes;
+}
+
 }  // namespace
+
+std::vector<std::string_view> template_parts(std::string_view name) {
+  return split(name, kTemplateStackMark);
+}
 
 Result<void> replace_file(const std::string& path, std::string_view data) {
   const std::string fresh = path + ".new";
@@ -133,6 +153,30 @@ Result<std::vector<std::string>> TemplateStore::remove(std::string_view name) {
 const TemplateInfo* TemplateStore::find(std::string_view name) const {
   const auto found = templates_.find(name);
   return found == templates_.end() ? nullptr : &found->second;
+}
+
+Result<TemplateInfo> TemplateStore::resolve(std::string_view name) const {
+  const auto parts = template_parts(name);
+  if (parts.size() > kPartsMax)
+    return make_error(ErrorCode::kLimit, "find template",
+                      fmt::format("at most {} templates can lie on each other", kPartsMax));
+  std::optional<TemplateInfo> stack;
+  for (const std::string_view part : parts) {
+    const TemplateInfo* info = find(part);
+    if (info == nullptr)
+      return make_error(ErrorCode::kNotFound, "find template",
+                        fmt::format("there is no template \"{}\"", part));
+    if (stack)
+      put_on_top(*stack, *info);
+    else
+      stack = *info;
+  }
+  if (stack->layers.size() > kLayersMax)
+    return make_error(ErrorCode::kLimit, "find template",
+                      fmt::format("\"{}\" has {} layers together, and a sandbox stands on {}", name,
+                                  stack->layers.size(), kLayersMax));
+  stack->name = name;
+  return std::move(*stack);
 }
 
 std::vector<TemplateInfo> TemplateStore::list() const {

@@ -22,6 +22,9 @@ class TemplateStore {
   // The layers that no other template has.
   Result<std::vector<std::string>> remove(std::string_view name);
   const TemplateInfo* find(std::string_view name) const;
+  // What a sandbox of that name stands on; of "A+B" too. kNotFound names the part that is not
+  // there.
+  Result<TemplateInfo> resolve(std::string_view name) const;
   std::vector<TemplateInfo> list() const;
 
  private:

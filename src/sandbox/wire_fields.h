@@ -45,6 +45,7 @@ void visit(Visitor& on, V& v) {
   on("name", v.name);
   on("kind", v.kind);
   on("layers", v.layers);
+  on("held_layers", v.held_layers);
   on("user", v.user);
   on("directory", v.directory);
   on("environment", v.environment);
@@ -72,6 +73,7 @@ void visit(Visitor& on, V& v) {
   on("login_shell", v.login_shell);
   on("must_be_new", v.must_be_new);
   on("checkpoint", v.checkpoint);
+  on("keep_checkpoint", v.keep_checkpoint);
   on("ephemeral", v.ephemeral);
 }
 
@@ -88,11 +90,14 @@ void visit(Visitor& on, V& v) {
   on("limits", v.limits);
   on("checkpoints", v.checkpoints);
   on("jobs_running", v.jobs_running);
+  on("ended_by", v.ended_by);
+  on("end_reason", v.end_reason);
 }
 
 template <class Visitor, Some<Metrics> V>
 void visit(Visitor& on, V& v) {
   on("memory_bytes", v.memory_bytes);
+  on("memory_cache_bytes", v.memory_cache_bytes);
   on("memory_peak_bytes", v.memory_peak_bytes);
   on("cpu_usec", v.cpu_usec);
   on("pids", v.pids);
@@ -130,6 +135,7 @@ void visit(Visitor& on, V& v) {
   on("input_open", v.input_open);
   on("terminal", v.terminal);
   on("timeout_ms", v.timeout);
+  on("kill_at_timeout", v.kill_at_timeout);
   on("output_bytes_max", v.output_bytes_max);
   on("open_files_max", v.open_files_max);
   on("file_bytes_max", v.file_bytes_max);
@@ -158,6 +164,7 @@ void visit(Visitor& on, V& v) {
   on("rolled_back", v.rolled_back);
   on("note", v.note);
   on("label", v.label);
+  on("ended_ago_ms", v.ended_ago);
 }
 
 template <class Visitor, Some<JobStarted> V>
@@ -173,6 +180,14 @@ void visit(Visitor& on, V& v) {
   on("bytes", v.bytes);
 }
 
+template <class Visitor, Some<LinkEnd> V>
+void visit(Visitor& on, V& v) {
+  on("path", v.path);
+  on("kind", v.kind);
+  on("mode", v.mode);
+  on("size", v.size);
+}
+
 template <class Visitor, Some<FileInfo> V>
 void visit(Visitor& on, V& v) {
   on("path", v.path);
@@ -184,6 +199,7 @@ void visit(Visitor& on, V& v) {
   on("inode", v.inode);
   on("modified_ns", v.modified_ns);
   on("link_target", v.link_target);
+  on("link_end", v.link_end);
   on("attributes", v.attributes);
 }
 

@@ -125,7 +125,9 @@ TEST(WireTest, RequestsAndSandboxesComeBackAsTheyWere) {
                      .labels = random.map(),
                      .limits = random.limits(),
                      .checkpoints = random.list(),
-                     .jobs_running = random.any<std::uint32_t>()};
+                     .jobs_running = random.any<std::uint32_t>(),
+                     .ended_by = random.bytes(),
+                     .end_reason = random.bytes()};
     if (random.number(1) == 1) info.ends_unix_ms = random.any<std::int64_t>();
     expect_round_trip(info);
     expect_round_trip(TemplateInfo{.name = random.name(),
@@ -165,6 +167,7 @@ TEST(WireTest, JobsAndTheirOutputComeBackAsTheyWere) {
                  .note = random.bytes()};
     expect_round_trip(info);
     info.label = random.bytes();
+    info.ended_ago = random.duration();
     expect_round_trip(JobEvent(info));
     expect_round_trip(JobEvent(JobStarted{.pid = random.any<std::uint32_t>()}));
     expect_round_trip(JobEvent(Output{.stream = static_cast<Output::Stream>(random.number(1)),
@@ -182,10 +185,15 @@ TEST(WireTest, FilesAndFiguresComeBackAsTheyWere) {
                                .mode = random.any<std::uint32_t>(),
                                .size = random.any<std::uint64_t>(),
                                .modified_ns = random.any<std::int64_t>(),
-                               .link_target = random.bytes()});
+                               .link_target = random.bytes(),
+                               .link_end = LinkEnd{.path = random.bytes(),
+                                                   .kind = FileKind::kDirectory,
+                                                   .mode = 0755,
+                                                   .size = random.any<std::uint64_t>()}});
     expect_round_trip(FileChange{.kind = static_cast<FileChange::Kind>(random.number(4)),
                                  .path = random.bytes()});
     Metrics metrics{.memory_bytes_max = random.any<std::uint64_t>()};
+    if (random.number(1) == 1) metrics.memory_cache_bytes = random.any<std::uint64_t>();
     if (random.number(1) == 1) metrics.cpu_usec = random.any<std::uint64_t>();
     if (random.number(1) == 1) metrics.io_pressure = 12.5;
     expect_round_trip(metrics);

@@ -23,6 +23,20 @@ Result<void> read_texts(const JsonPlace& place, AgentSpec& agent) {
   return {};
 }
 
+// Which harnesses there are is known elsewhere.
+Result<void> read_harness(const JsonPlace& place, AgentSpec& agent) {
+  if (place.has("harness")) {
+    agent.harness = TRY(place.at("harness").text());
+    if (agent.harness == "native") agent.harness.clear();
+  }
+  if (!place.has("placement")) return {};
+  const std::string where = TRY(place.at("placement").text());
+  if (where != "brain" && where != "sandbox")
+    return place.at("placement").refuse("must be brain or sandbox");
+  agent.harness_in_machine = where == "sandbox";
+  return {};
+}
+
 Result<void> read_tools(const JsonPlace& place, AgentSpec& agent) {
   constexpr std::size_t kToolsMax = 16;
   TRY_VOID(place.expect_list(kToolsMax));
@@ -143,11 +157,13 @@ Result<AgentSpec> read_agent(const std::string& name, const std::string& documen
                              AgentSpec agent) {
   const Json json = TRY(parse_json(document));
   const JsonPlace place{.value = json, .pointer = fmt::format("/agents/{}", name)};
-  TRY_VOID(place.expect_object(
-      {"model", "system", "template", "environment", "tools", "answer_tokens", "context_tokens",
-       "calls_per_turn", "budget_tokens", "budget_microdollars", "checkpoints", "memory", "mcp"}));
+  TRY_VOID(place.expect_object({"model", "system", "template", "environment", "tools",
+                                "answer_tokens", "context_tokens", "calls_per_turn",
+                                "budget_tokens", "budget_microdollars", "checkpoints", "memory",
+                                "mcp", "harness", "placement"}));
   agent.name = name;
   TRY_VOID(read_texts(place, agent));
+  TRY_VOID(read_harness(place, agent));
   if (place.has("checkpoints")) agent.checkpoints = TRY(place.at("checkpoints").flag());
   if (place.has("tools")) TRY_VOID(read_tools(place.at("tools"), agent));
   if (place.has("memory")) TRY_VOID(read_memory(place.at("memory"), agent));
@@ -167,9 +183,11 @@ Result<AgentSpec> read_agent(const std::string& name, const std::string& documen
 }  // namespace
 
 Result<std::map<std::string, AgentSpec>> read_agents(
-    const std::map<std::string, std::string>& documents, const std::string& model) {
+    const std::map<std::string, std::string>& documents, const std::string& model,
+    const std::string& harness) {
   constexpr const char* kDefault = "default";
   AgentSpec basis{.name = kDefault, .model = model};
+  if (harness != "native") basis.harness = harness;
   if (const auto own = documents.find(kDefault); own != documents.end())
     basis = TRY(read_agent(kDefault, own->second, basis));
   std::map<std::string, AgentSpec> agents = {{kDefault, basis}};

@@ -94,6 +94,27 @@ TEST(Conversation, IsValidAfterAnswersThatAreOdd) {
   expect_valid_request(pause.state);
 }
 
+TEST(Conversation, ThinkingThatNobodyHasSignedIsNotSentToAProvider) {
+  Story story;
+  story.say("hi");
+  story.answer(R"([{"type":"thinking","thinking":"of a guest"},{"type":"text","text":"hello"}])");
+  story.say("well?");
+  const Json request = expect_valid_request(story.state);
+  EXPECT_EQ(request.dump().find("of a guest"), std::string::npos);
+  EXPECT_NE(request.dump().find("hello"), std::string::npos);
+  Story only;
+  only.say("hi");
+  only.answer(R"([{"type":"thinking","thinking":"of a guest"}])");
+  only.say("well?");
+  EXPECT_EQ(expect_valid_request(only.state).at("messages").size(), 1U);
+  Story signed_by;
+  signed_by.say("hi");
+  signed_by.answer(
+      R"([{"type":"thinking","thinking":"of a model","signature":"s"},{"type":"text","text":"a"}])");
+  signed_by.say("well?");
+  EXPECT_NE(write_request(signed_by.state, Purpose::kReply).find("of a model"), std::string::npos);
+}
+
 TEST(Conversation, WhatFailsIsAskedAgainWithTheSameWords) {
   Story story;
   story.say("hi");

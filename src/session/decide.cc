@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "budget_share.h"
 #include "pons/base/check.h"
 #include "pons/session/conversation.h"
 #include "pons/session/fold.h"
@@ -17,6 +18,10 @@ namespace {
 constexpr std::int64_t kFailuresMax = 8;
 // The part of the window that a conversation may fill before it is summarised.
 constexpr std::int64_t kFullPercent = 80;
+constexpr std::string_view kFullOfEvents =
+    "the session has as many events as one may have; go on in a new one";
+// Each time, half as much of the conversation is to be summarised.
+constexpr std::int64_t kSummaryCutsMax = 5;
 
 void end_turn(const State& state, EndReason reason, std::vector<Command>& out) {
   for (const auto& [name, sandbox] : state.sandboxes)
@@ -31,6 +36,8 @@ std::vector<Command> wind_up(const State& state) {
   std::vector<Command> out;
   if (!state.said.empty()) out.emplace_back(Say{});
   if (state.asked) out.emplace_back(DropQuestion{state.asked->seq});
+  for (const AccessWait& access : state.access)
+    out.emplace_back(DropAccess{access.request, "the user interrupted"});
   for (std::size_t i = 0; i < state.calls.size(); ++i) {
     const Call& call = state.calls[i];
     if (call.is_open()) out.emplace_back(DropCall{call.seq});
@@ -38,6 +45,13 @@ std::vector<Command> wind_up(const State& state) {
   }
   end_turn(state, EndReason::kInterrupted, out);
   return out;
+}
+
+// What ran on another node is lost, and its sandboxes with it.
+void drop_left_behind(const State& state, std::vector<Command>& out) {
+  for (const AccessWait& access : state.access)
+    if (access.node != state.node)
+      out.emplace_back(DropAccess{access.request, "its machine is lost"});
 }
 
 bool has_unended_calls(const State& state) {
@@ -68,6 +82,8 @@ void begin_calls(const State& state, std::vector<Command>& out) {
 }
 
 bool is_full(const State& state) {
+  // A harness sees to that itself.
+  if (!state.agent.harness.empty()) return state.too_long;
   return state.too_long || state.context_used * 100 > state.agent.context_tokens * kFullPercent;
 }
 
@@ -86,6 +102,7 @@ bool lacks_equipment(const State& state) {
 }
 
 void ask_model(const State& state, std::vector<Command>& out) {
+  if (state.head >= kEventsOfWorkMax) return end_turn(state, EndReason::kCallLimit, out);
   if (state.is_budget_spent()) return end_turn(state, EndReason::kBudgetReached, out);
   if (state.asked_this_turn >= state.agent.calls_per_turn)
     return end_turn(state, EndReason::kCallLimit, out);
@@ -101,15 +118,26 @@ void ask_model(const State& state, std::vector<Command>& out) {
                             .attempt = state.failures + 1});
 }
 
+// What was too long is summarised, and of that, too, as much as it takes is left out.
+bool can_be_shorter(const State& state) {
+  switch (state.last_purpose) {
+    case Purpose::kReply:
+      return !state.just_summarised && state.messages.size() > 1;
+    case Purpose::kSummary:
+      return state.summary_cuts < kSummaryCutsMax;
+    case Purpose::kGrade:
+      return false;
+  }
+  return false;
+}
+
 void go_on_after_trouble(const State& state, std::vector<Command>& out) {
   switch (*state.trouble) {
     case Trouble::kPassing:
       if (state.failures > kFailuresMax) return end_turn(state, EndReason::kRetriesExhausted, out);
       return ask_model(state, out);
-    case Trouble::kTooLong:  // of a summary, or of what one has made short: then nothing helps
-      if (state.last_purpose == Purpose::kReply && !state.just_summarised &&
-          state.messages.size() > 1)
-        return ask_model(state, out);
+    case Trouble::kTooLong:  // also of what a summary has made short: then nothing helps
+      if (can_be_shorter(state)) return ask_model(state, out);
       return end_turn(state, EndReason::kModelFailed, out);
     case Trouble::kBudget:
       return end_turn(state, EndReason::kBudgetReached, out);
@@ -141,7 +169,9 @@ struct Writing {
                        .digest = digest_of(state, command.purpose)}};
   }
   std::vector<Event> operator()(const BeginCall& command) const {
-    return {called(state.calls[command.index])};
+    ToolCalled event = called(state.calls[command.index]);
+    event.asks = whom_it_waits_for(state, state.calls[command.index].name) == WaitsFor::kDecision;
+    return {std::move(event)};
   }
   std::vector<Event> operator()(const DropCall& command) const {
     return {ToolEnded{.call = command.call,
@@ -150,9 +180,15 @@ struct Writing {
                       .text = "The user interrupted this. It may have run, wholly or in part; look "
                               "before you run it again."}};
   }
+  std::vector<Event> operator()(const DropAccess& command) const {
+    return {AccessEnded{
+        .request = command.request, .outcome = AccessOutcome::kWithdrawn, .message = command.why}};
+  }
   std::vector<Event> operator()(const DropQuestion& command) const {
-    return {ModelFailed{
-        .asked = command.asked, .trouble = Trouble::kInterrupted, .message = "interrupted"}};
+    return {ModelFailed{.asked = command.asked,
+                        .trouble = Trouble::kInterrupted,
+                        .message = "interrupted",
+                        .unpaid = true}};
   }
   std::vector<Event> operator()(const RefuseCall& command) const {
     return {called(state.calls[command.index]), ToolEnded{.call = state.head + 1,
@@ -167,7 +203,10 @@ struct Writing {
     return {SandboxReleased{command.sandbox}};
   }
   std::vector<Event> operator()(const EndTurn& command) const {
-    return {TurnEnded{.reason = command.reason, .message = state.trouble_message}};
+    const bool is_full = state.head >= kEventsOfWorkMax && command.reason == EndReason::kCallLimit;
+    return {TurnEnded{.reason = command.reason,
+                      .message = is_full ? std::string(kFullOfEvents) : state.trouble_message,
+                      .active_ms = state.active_ms}};
   }
 
  private:
@@ -186,13 +225,19 @@ std::optional<std::string> refusal_of(const State& state, const Call& call, std:
   if (state.interrupted) return "The user interrupted before this was run.";
   if (state.last_stop == "max_tokens")
     return "Your answer was cut off at its token limit; this was not run. Make it shorter.";
+  if (is_own_call(state.agent, call.tool_use_id)) return std::nullopt;
   if (!is_allowed(state.agent, call.name) && state.find_server_tool(call.name) == nullptr)
     return "There is no tool of this name.";
   if (const auto question = question_of(call); !question) return question.error().message;
-  if (call.name != kSpawnAgent || !state.agent.has_threads) return std::nullopt;
-  if (const auto task = read_task(state.agent, call.input); !task) return task.error().message;
+  if (call.name != kSpawnAgent) return std::nullopt;
+  const auto task =
+      state.agent.has_threads ? read_task(state.agent, call.input) : read_spawn(call.input);
+  if (!task) return task.error().message;
   if (before >= kThreadsMax)
     return fmt::format("{} agents are at work for you already; wait for them.", kThreadsMax);
+  if (!has_share(state, call, *task))
+    return "Of your budget nothing is left that another agent could work with. Do it yourself, or "
+           "say what is left to do.";
   return std::nullopt;
 }
 
@@ -212,10 +257,11 @@ std::vector<Command> decide(const State& state) {
   if (state.interrupted) return wind_up(state);
   std::vector<Command> out;
   if (!state.said.empty()) out.emplace_back(Say{});
+  drop_left_behind(state, out);
   if (state.asked || state.wake_at_ms || state.equipping) return out;
   if (has_unended_calls(state))
     begin_calls(state, out);
-  else
+  else if (state.access.empty())  // otherwise the agent goes on when people have decided
     go_on(state, out);
   return out;
 }

@@ -179,8 +179,8 @@ TEST(Decide, ASummaryThatDoesNotHelpIsNotMadeAgain) {
   failing.answer(kHello);
   failing.say("more");
   failing.fail(Trouble::kTooLong);
-  failing.fail(Trouble::kTooLong);
-  EXPECT_EQ(failing.state.ended, EndReason::kModelFailed) << "too long to be summarised";
+  failing.fail(Trouble::kLasting);
+  EXPECT_EQ(failing.state.ended, EndReason::kModelFailed);
 }
 
 TEST(Decide, WhatPeopleSayWhileAToolRunsIsReadWithItsResult) {

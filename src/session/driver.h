@@ -16,6 +16,10 @@ namespace pons::session {
 
 // The id of the sandbox for that, and for nothing else.
 std::string sandbox_id_for(std::string_view purpose);
+// The name of the machine that a session has for as long as it stays on its node: with each move it
+// is another one.
+std::string machine_name_of(std::string_view session, std::int64_t moves);
+std::string machine_id_of(std::string_view name);
 
 // One session at work. Everything that happens goes through one place: what came in is folded, what
 // follows is decided, all of it is stored in one go, and only then is anything begun. What runs is
@@ -30,7 +34,8 @@ class Driver {
   // Until the session has rested for a while, or belongs to somebody else.
   Task<> run();
   // What a person or a channel says, all of it or nothing. The numbers, once it is stored.
-  Task<Result<std::vector<Seq>>> add(std::vector<Event> inputs);
+  // `handed_over`: by which id another process has stored it for this one; empty: it was said here.
+  Task<Result<std::vector<Seq>>> add(std::vector<Event> inputs, std::string handed_over = {});
 
   // Whether it would be taken now.
   Result<void> check(std::vector<Event> inputs);
@@ -51,11 +56,11 @@ class Driver {
     std::vector<Blob> blobs = {};
     Seq effect = 0;  // what it came of; 0: from outside
     std::shared_ptr<Receipt> receipt = nullptr;
+    std::string handed_over = {};
   };
   struct Effect {
     explicit Effect(linux::Loop& loop) : group(loop) {}
     linux::TaskGroup group;
-    std::string sandbox;  // in which a command runs
   };
   // A sandbox that is made before the model has said all of its call.
   struct Prepared {
@@ -74,7 +79,10 @@ class Driver {
   void take_item(Item& item, std::int64_t now_ms, Batch& batch);
   Result<std::vector<Seq>> take_inputs(std::vector<Event>& inputs, std::int64_t now_ms,
                                        Batch& batch);
+  void end_left_behind();
+  bool has_files_here() const;
   void add_chores(const State& before, Batch& batch) const;
+  void add_stop(const State& before, Seq call, Batch& batch) const;
   Result<Seq> check_input(const Event& event) const;
   Result<void> check_room(const UserMessage& message) const;
   Result<void> expect_waiting(Seq call, WaitsFor whom) const;
@@ -88,6 +96,7 @@ class Driver {
   // effects.cc: what is done
   void deliver(Item item);
   Task<> ask_model(Asked asked);
+  void add_harness(Question& question) const;
   Item failure_of(Seq asked, NoAnswer none) const;
   Task<> speak(Seq asked, std::string& unsaid, linux::Event& more);
   void prepare_sandbox(Seq asked, std::int64_t block, std::string_view tool);
@@ -101,17 +110,23 @@ class Driver {
   Task<Item> provision(const Call& call);
   Task<Item> execute(const Call& call);
   Task<Item> use_machine(const Call& call);
+  Task<Item> hear_of_own(const Call& call);
   ProvisionOrder machine_order() const;
   Task<> deliver_grade(Seq asked, Answer answer, std::int64_t took_ms);
   Task<> equip(Seq asked);  // equipment.cc
   Task<Item> use_memory(const Call& call);
   Task<Item> call_server(const Call& call);
+  Task<> carry_out_decision(Seq seq);
   ServerWay server_way() const;
+  std::size_t sandboxes_before(Seq call) const;
   std::string forgotten_with(const std::vector<std::string>& taken, Seq call) const;
   static void put_text(ToolText text, ToolEnded ended, Item& item);
-  ProvisionOrder order_of(Seq asked, std::int64_t block) const;
-  ProvisionOrder order_for(Seq asked, const Call& call, const ProvisionArguments& arguments) const;
+  ProvisionOrder order_of(const State& state, Seq asked, std::int64_t block) const;
+  ProvisionOrder order_for(const State& state, const Call& call,
+                           const ProvisionArguments& arguments) const;
   std::string call_id(Seq seq) const;
+  std::string question_id(const std::string& name, std::int64_t at_ms) const;
+  std::string machine_name(const State& state) const;
   std::vector<std::string> sandbox_ids() const;
 
   // threads.cc: other agents
@@ -129,7 +144,8 @@ class Driver {
   linux::Event news_;
   std::map<Seq, std::unique_ptr<Effect>> effects_;
   std::map<std::string, std::unique_ptr<Prepared>> prepared_;  // by sandbox
-  std::set<Seq> asked_before_;  // calls of servers that a process before this one has begun
+  // Calls of servers and of the machine that a process before this one has begun.
+  std::set<Seq> asked_before_;
   Error store_error_;
   bool was_refused_ = false;  // the last step, though it was not of people's making
   bool over_ = false;

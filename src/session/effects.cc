@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "call_end.h"
 #include "driver.h"
+#include "pons/base/json.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
 #include "pons/memory/tools.h"
@@ -13,6 +16,7 @@
 #include "pons/session/outcome.h"
 #include "pons/session/tool_text.h"
 #include "pons/session/tools.h"
+#include "summary.h"
 
 // What a session does. Each of these may be begun again after a crash, with the same ids: whoever
 // is asked twice answers twice and acts once.
@@ -38,10 +42,19 @@ Error no_sandbox(const std::string& name) {
           : fmt::format("There is no sandbox {}. sandbox_provision gives you a new one.", name));
 }
 
+constexpr std::string_view kWithheld = "withheld";
+
 // What others see where less is left than nothing: an empty text would stand for all of it.
 std::string shown_of(Redaction& clean) {
   if (clean.redacted.empty()) return {};
-  return clean.text.empty() ? "withheld" : std::move(clean.text);
+  return clean.text.empty() ? std::string(kWithheld) : std::move(clean.text);
+}
+
+// The same of what is JSON, also where it has lost its shape.
+std::string shown_json_of(Redaction& clean) {
+  std::string shown = shown_of(clean);
+  const JsonLimits limits{.depth = 128, .bytes = std::size_t{64} << 20};
+  return shown.empty() || parse_json(shown, limits) ? shown : dump_json(kWithheld);
 }
 
 std::string text_of_answer(const std::string& content) {
@@ -94,15 +107,36 @@ std::string sandbox_id_for(std::string_view purpose) {
   return "sx-" + sha256_hex(purpose).substr(0, kDigits);
 }
 
+std::string machine_name_of(std::string_view session, std::int64_t moves) {
+  return moves == 0 ? std::string(session) : fmt::format("{}:{}", session, moves);
+}
+
+std::string machine_id_of(std::string_view name) {
+  return sandbox_id_for(fmt::format("{}:machine", name));
+}
+
 std::string Driver::call_id(Seq seq) const {
   return call_id_of(lease_.session, seq);
 }
 
-ProvisionOrder Driver::order_of(Seq asked, std::int64_t block) const {
-  return {.sandbox = sandbox_id_for(fmt::format("{}:{}:{}", lease_.session, asked, block)),
-          .sandbox_template = state_.agent.sandbox_template,
-          .environment = state_.agent.environment,
-          .network = state_.agent.network,
+// Begins with the time at which it was asked: where calls are kept, those that were made one after
+// the other stand side by side.
+std::string Driver::question_id(const std::string& name, std::int64_t at_ms) const {
+  constexpr int kTimeDigits = 11;  // hexadecimal
+  constexpr std::size_t kHashDigits = 20;
+  const auto time = static_cast<std::uint64_t>(std::max<std::int64_t>(at_ms, 0));
+  return fmt::format("{:0{}x}{}", time & ((std::uint64_t{1} << (4 * kTimeDigits)) - 1), kTimeDigits,
+                     sha256_hex(fmt::format("{}:{}", lease_.session, name)).substr(0, kHashDigits));
+}
+
+ProvisionOrder Driver::order_of(const State& state, Seq asked, std::int64_t block) const {
+  std::string purpose = fmt::format("{}:{}:{}", lease_.session, asked, block);
+  // On another node it is another one, with a name of its own.
+  if (state.moves > 0) purpose += fmt::format(":{}", state.moves);
+  return {.sandbox = sandbox_id_for(purpose),
+          .sandbox_template = state.agent.sandbox_template,
+          .environment = state.agent.environment,
+          .network = state.agent.network,
           .session = lease_.session,
           .project = lease_.project};
 }
@@ -111,7 +145,7 @@ std::vector<std::string> Driver::sandbox_ids() const {
   std::vector<std::string> ids;
   for (const auto& [name, sandbox] : state_.sandboxes) ids.push_back(sandbox.id);
   // Its first output comes before the log says that it is there.
-  if (has_machine(state_.agent))
+  if (has_machine(state_.agent) || is_harness_inside(state_.agent))
     if (std::string machine = machine_order().sandbox; !state_.has_sandbox(machine))
       ids.push_back(std::move(machine));
   return ids;
@@ -133,24 +167,34 @@ Task<> Driver::ask_model(Asked asked) {
             if (world_.audience.wants_deltas(lease_.session)) more.set();
           },
       .on_tool = [&](std::int64_t block,
-                     std::string_view tool) { prepare_sandbox(asked.seq, block, tool); }};
-  Question question{.session = lease_.session,
+                     std::string_view tool) { prepare_sandbox(asked.seq, block, tool); },
+      .on_thinking = [&] { world_.audience.on_thinking(lease_.session, asked.seq); }};
+  Question question{.id = question_id(question_name(asked), asked.at_ms),
+                    .session = lease_.session,
                     .project = lease_.project,
+                    .agent = state_.agent.name,
                     .request = write_request(state_, asked.purpose)};
+  if (asked.purpose == Purpose::kReply && !state_.agent.harness.empty()) add_harness(question);
   auto answer = co_await world_.model.ask(std::move(question), listener);
   if (auto* none = std::get_if<NoAnswer>(&answer)) {
+    Item item = failure_of(asked.seq, std::move(*none));
     // Providers repeat what they were sent.
-    if (!none->message.empty()) none->message = (co_await redact(none->message)).text;
-    deliver(failure_of(asked.seq, std::move(*none)));
+    auto& failed = std::get<ModelFailed>(item.events.front());
+    if (!failed.message.empty()) {
+      Redaction clean = co_await redact(failed.message);
+      failed.message = std::move(clean.text);
+      failed.redacted = std::move(clean.redacted);
+    }
+    deliver(std::move(item));
     co_return;
   }
   auto& whole = std::get<Answer>(answer);
   const std::int64_t took_ms = milliseconds_since(world_.loop, begun);
   if (asked.purpose == Purpose::kSummary) {
     std::string summary = text_of_answer(whole.content);
-    if (trim(summary).empty()) {  // which would stand for everything that was said
-      deliver(failure_of(asked.seq, {.message = "the summary of the conversation was empty",
-                                     .cost_nano = whole.usage.cost_nano}));
+    if (auto good = check_summary(summary, whole.stop_reason); !good) {
+      deliver(failure_of(asked.seq,
+                         {.message = std::move(good.error().message), .usage = whole.usage}));
       co_return;
     }
     Redaction clean = co_await redact(summary);
@@ -170,7 +214,7 @@ Task<> Driver::ask_model(Asked asked) {
   Redaction clean = co_await redact(whole.content);
   deliver({.events = {ModelAnswered{.asked = asked.seq,
                                     .content = std::move(whole.content),
-                                    .shown = shown_of(clean),
+                                    .shown = shown_json_of(clean),
                                     .redacted = std::move(clean.redacted),
                                     .stop_reason = std::move(whole.stop_reason),
                                     .model = std::move(whole.model),
@@ -180,11 +224,24 @@ Task<> Driver::ask_model(Asked asked) {
            .effect = asked.seq});
 }
 
+// Summaries and verdicts are the model's own, whoever answers otherwise.
+void Driver::add_harness(Question& question) const {
+  const AgentSpec& agent = state_.agent;
+  question.harness = agent.harness;
+  question.in_machine = agent.harness_in_machine;
+  question.machine = machine_order();
+  const auto left = [](std::int64_t budget, std::int64_t used) {
+    return budget == 0 ? 0 : std::max<std::int64_t>(budget - used, 1);
+  };
+  question.cost_left_nano = left(agent.budget_nano, state_.usage.cost_nano);
+  question.tokens_left = left(agent.budget_tokens, state_.usage.all_tokens());
+}
+
 Task<> Driver::deliver_grade(Seq asked, Answer answer, std::int64_t took_ms) {
   auto grade = read_grade(text_of_answer(answer.content));
   if (!grade) {
-    deliver(failure_of(
-        asked, {.message = std::move(grade.error().message), .cost_nano = answer.usage.cost_nano}));
+    deliver(
+        failure_of(asked, {.message = std::move(grade.error().message), .usage = answer.usage}));
     co_return;
   }
   Redaction clean = co_await redact(grade->explanation);
@@ -201,9 +258,11 @@ Task<> Driver::deliver_grade(Seq asked, Answer answer, std::int64_t took_ms) {
 Driver::Item Driver::failure_of(Seq asked, NoAnswer none) const {
   return {.events = {ModelFailed{.asked = asked,
                                  .trouble = none.trouble,
+                                 .fault = none.fault,
                                  .message = reason_of(std::move(none.message)),
                                  .wait_ms = pause_before_next_try(none.wait_ms, asked),
-                                 .usage = {.cost_nano = none.cost_nano}}},
+                                 .usage = none.usage,
+                                 .unpaid = none.unpaid}},
           .effect = asked};
 }
 
@@ -225,12 +284,18 @@ Task<> Driver::speak(Seq asked, std::string& unsaid, linux::Event& more) {
   }
 }
 
-// Waits as long as it takes: without an answer nothing may leave.
+// Waits as long as it takes: without an answer nothing may leave. What nobody will ever look
+// through never does.
 Task<Redaction> Driver::redact(std::string text) {
   std::int64_t pause_ms = 50;
   for (;;) {
     auto clean = co_await world_.boundary.redact({text, sandbox_ids()});
     if (clean) co_return std::move(*clean);
+    if (clean.error().code == ErrorCode::kInvalid) {
+      LOG_ERROR("what cannot be checked is not shown", {"session", lease_.session},
+                {"error", clean.error()});
+      co_return Redaction{.text = std::string(kWithheld), .redacted = {"unknown"}};
+    }
     LOG_WARN("cannot check what is about to be shown; trying again", {"session", lease_.session},
              {"error", clean.error()});
     co_await world_.loop.sleep_for(std::chrono::milliseconds(pause_ms));
@@ -253,7 +318,7 @@ std::int64_t Driver::pause_before_next_try(std::int64_t asked_for_ms, Seq asked)
 // While the model still writes its call, the sandbox is made: most calls want the usual one.
 void Driver::prepare_sandbox(Seq asked, std::int64_t block, std::string_view tool) {
   if (tool != kProvision || !is_allowed(state_.agent, tool)) return;
-  ProvisionOrder order = order_of(asked, block);
+  ProvisionOrder order = order_of(state_, asked, block);
   auto& prepared = prepared_[order.sandbox];
   if (prepared) return;
   prepared = std::make_unique<Prepared>(world_.loop);
@@ -282,7 +347,7 @@ void Driver::drop_prepared() {
     if (!prepared.second->done.is_set()) return false;  // looked at when it is there
     const auto is_its_call = [&](const Call& call) {
       return call.name == kProvision &&
-             order_of(state_.last_asked, call.block).sandbox == prepared.first;
+             order_of(state_, state_.last_asked, call.block).sandbox == prepared.first;
     };
     if (std::ranges::any_of(state_.calls,
                             [&](const Call& call) { return is_its_call(call) && !call.ended; }))
@@ -295,7 +360,9 @@ void Driver::drop_prepared() {
 Task<> Driver::run_call(Seq seq) {
   const Call call = *state_.find_call(seq);
   Item item;
-  if (call.name == kProvision)
+  if (is_own_call(state_.agent, call.tool_use_id))
+    item = co_await hear_of_own(call);
+  else if (call.name == kProvision)
     item = co_await provision(call);
   else if (call.name == kExecute)
     item = co_await execute(call);
@@ -311,13 +378,31 @@ Task<> Driver::run_call(Seq seq) {
   for (Event& event : item.events) {
     auto* ended = std::get_if<ToolEnded>(&event);
     if (ended == nullptr) continue;
-    ended->untrusted |= brings_words_from_outside(state_.agent, call.name);
+    ended->untrusted |= brings_words_from_outside(state_.agent, call.name) ||
+                        (is_own_call(state_.agent, call.tool_use_id) && has_network(state_.agent));
     Redaction clean = co_await redact(ended->text);
     ended->shown = shown_of(clean);
     ended->redacted = std::move(clean.redacted);
     for (Blob& blob : item.blobs) co_await redact_full(*ended, blob);
   }
   deliver(std::move(item));
+}
+
+// It is done where nobody else has a hand in it; only what came of it is heard.
+Task<Driver::Item> Driver::hear_of_own(const Call& call) {
+  const TimePoint begun = world_.loop.now();
+  Item item;
+  if (state_.agent.machine_of.empty()) bind_machine(call.seq);
+  auto report = co_await world_.model.own_result(lease_.session, call.tool_use_id);
+  if (!report) {
+    item.events.push_back(failed(call.seq, report.error()));
+    co_return item;
+  }
+  ToolText text{.text = shorten(printable(std::move(report->text)), kResultBytesMax),
+                .is_error = report->is_error};
+  ToolEnded ended{.call = call.seq, .took_ms = milliseconds_since(world_.loop, begun)};
+  put_text(std::move(text), std::move(ended), item);
+  co_return item;
 }
 
 // All of an output is kept for people only: as they may see it, while it is known what may not be.
@@ -337,6 +422,14 @@ Task<> Driver::redact_full(ToolEnded& ended, Blob& blob) {
       ended.redacted.push_back(std::move(name));
 }
 
+// Those that are there, and those that calls before this one may still bring.
+std::size_t Driver::sandboxes_before(Seq call) const {
+  return state_.sandboxes.size() +
+         static_cast<std::size_t>(std::ranges::count_if(state_.calls, [&](const Call& other) {
+           return other.name == kProvision && other.is_open() && other.seq < call;
+         }));
+}
+
 Task<Driver::Item> Driver::provision(const Call& call) {
   const TimePoint begun = world_.loop.now();
   Item item;
@@ -345,7 +438,7 @@ Task<Driver::Item> Driver::provision(const Call& call) {
     item.events.push_back(refused(call.seq, arguments.error()));
     co_return item;
   }
-  if (state_.sandboxes.size() >= kSandboxesMax) {
+  if (sandboxes_before(call.seq) >= kSandboxesMax) {
     item.events.push_back(refused(
         call.seq, make_error(ErrorCode::kLimit, "provision",
                              fmt::format("This session has {} sandboxes already; go on in one of "
@@ -353,7 +446,7 @@ Task<Driver::Item> Driver::provision(const Call& call) {
                                          kSandboxesMax))));
     co_return item;
   }
-  const ProvisionOrder order = order_for(state_.last_asked, call, *arguments);
+  const ProvisionOrder order = order_for(state_, call, *arguments);
   const auto report = co_await take_sandbox(order);
   if (!report) {
     const bool has_no_template = report.error().code == ErrorCode::kNotFound;
@@ -364,7 +457,9 @@ Task<Driver::Item> Driver::provision(const Call& call) {
   item.events.push_back(SandboxBound{.call = call.seq,
                                      .sandbox = order.sandbox,
                                      .sandbox_template = order.sandbox_template,
-                                     .kept = arguments->keep});
+                                     .kept = arguments->keep,
+                                     .known_as = {},
+                                     .node = world_.node});
   item.events.push_back(
       ToolEnded{.call = call.seq,
                 .text = fmt::format("sandbox_id: {}\n{}", order.sandbox, report->contents),
@@ -372,9 +467,9 @@ Task<Driver::Item> Driver::provision(const Call& call) {
   co_return item;
 }
 
-ProvisionOrder Driver::order_for(Seq asked, const Call& call,
+ProvisionOrder Driver::order_for(const State& state, const Call& call,
                                  const ProvisionArguments& arguments) const {
-  ProvisionOrder order = order_of(asked, call.block);
+  ProvisionOrder order = order_of(state, state.last_asked, call.block);
   if (!arguments.sandbox_template.empty() && arguments.sandbox_template != order.sandbox_template) {
     order.sandbox += "-t";  // the one that was made beforehand is another
     order.sandbox_template = arguments.sandbox_template;
@@ -406,8 +501,6 @@ Task<Driver::Item> Driver::execute(const Call& call) {
     item.events.push_back(refused(call.seq, no_sandbox(name)));
     co_return item;
   }
-  if (const auto effect = effects_.find(call.seq); effect != effects_.end())
-    effect->second->sandbox = sandbox->second.id;
   ExecuteOrder order{.sandbox = sandbox->second.id,
                      .call = call_id(call.seq),
                      .command = arguments->command,
@@ -418,8 +511,12 @@ Task<Driver::Item> Driver::execute(const Call& call) {
     order.checkpoint = fmt::format("after-{}", call.seq);
     order.forgotten = forgotten_with(sandbox->second.checkpoints, call.seq);
   }
+  const std::string id = order.sandbox;
   auto report = co_await world_.hands.execute(std::move(order));
   if (!report) {
+    // One that is gone is not the session's any more: it would count for ever.
+    if (report.error().code == ErrorCode::kNotFound && state_.has_sandbox(id))
+      item.events.push_back(SandboxReleased{id});
     item.events.push_back(failed(call.seq, report.error()));
     co_return item;
   }
@@ -432,46 +529,62 @@ Task<Driver::Item> Driver::execute(const Call& call) {
   co_return item;
 }
 
+std::string Driver::machine_name(const State& state) const {
+  return state.agent.machine_of.empty() ? machine_name_of(lease_.session, state.moves)
+                                        : state.agent.machine_of;
+}
+
 // The session's own machine: made when it is first used, and kept. One that is gone is made again,
 // and what was on it is gone with it.
 ProvisionOrder Driver::machine_order() const {
-  const std::string& owner =
-      state_.agent.machine_of.empty() ? lease_.session : state_.agent.machine_of;
-  return {.sandbox = sandbox_id_for(owner + ":machine"),
-          .sandbox_template = state_.agent.sandbox_template,
+  const std::string name = machine_name(state_);
+  const std::string owner = name.substr(0, name.find(':'));
+  std::string on_top;
+  if (is_harness_inside(state_.agent))
+    on_top = fmt::format("+harness-{}-packages", state_.agent.harness);
+  return {.sandbox = machine_id_of(name),
+          .sandbox_template = state_.agent.sandbox_template + on_top,
           .environment = state_.agent.environment,
           .network = state_.agent.network,
           .session = owner,
           .project = lease_.project};
 }
 
+// A command that a dead process had begun is only looked for: a machine that was made again has
+// forgotten it, and would run it a second time.
 Task<Driver::Item> Driver::use_machine(const Call& call) {
   Item item;
-  auto command = read_machine_call(call.name, call.input);
+  auto command = read_machine_call(call.name, call.input, state_.agent.web);
   if (!command) {
     item.events.push_back(refused(call.seq, command.error()));
     co_return item;
   }
-  if (!state_.agent.machine_of.empty()) use_own_shell(*command, lease_.session);
-  const ProvisionOrder order = machine_order();
-  const auto made = co_await world_.hands.provision(order);
-  if (!made) {
-    item.events.push_back(failed(call.seq, made.error()));
+  if (!state_.agent.machine_of.empty() && state_.moves > 0) {
+    item.events.push_back(refused(
+        call.seq, make_error(ErrorCode::kUnavailable, "use machine",
+                             "The machine is lost, and this thread cannot have another. Say so.")));
     co_return item;
   }
+  if (!state_.agent.machine_of.empty()) use_own_shell(*command, lease_.session);
+  const ProvisionOrder order = machine_order();
+  const bool is_first = !state_.has_sandbox(order.sandbox);
   // A thread leaves it to its session, which has it bound already.
-  if (!state_.has_sandbox(order.sandbox) && state_.agent.machine_of.empty())
-    item.events.push_back(SandboxBound{.call = call.seq,
-                                       .sandbox = order.sandbox,
-                                       .sandbox_template = order.sandbox_template,
-                                       .kept = true});
-  if (const auto effect = effects_.find(call.seq); effect != effects_.end())
-    effect->second->sandbox = order.sandbox;
+  if (state_.agent.machine_of.empty()) bind_machine(call.seq);
+  const bool was_begun = asked_before_.contains(call.seq);
+  if (!was_begun) {
+    const auto made = co_await world_.hands.provision(order);
+    if (!made) {
+      item.events.push_back(failed(call.seq, made.error()));
+      co_return item;
+    }
+  }
   auto report = co_await world_.hands.execute({.sandbox = order.sandbox,
                                                .call = call_id(call.seq),
                                                .command = std::move(command->command),
                                                .input = std::move(command->input),
-                                               .timeout_seconds = command->timeout_seconds});
+                                               .timeout_seconds = command->timeout_seconds,
+                                               .was_begun = was_begun,
+                                               .may_be_remade = true});
   if (!report) {
     item.events.push_back(failed(call.seq, report.error()));
     co_return item;
@@ -479,7 +592,11 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
   ToolEnded ended{.call = call.seq,
                   .took_ms = std::clamp<std::int64_t>(report->took_ms, 0, kNumberMax)};
   if (report->end == ExecuteReport::End::kInterrupted) ended.outcome = ToolOutcome::kInterrupted;
-  put_text(describe_machine(call.name, std::move(*report)), std::move(ended), item);
+  ToolText text = describe_machine(call.name, std::move(*report));
+  if (is_first && state_.moves > 0 && state_.agent.machine_of.empty())
+    text.text +=
+        "\n[This is a new machine: the one before was lost, with all files that were on it.]";
+  put_text(std::move(text), std::move(ended), item);
   co_return item;
 }
 

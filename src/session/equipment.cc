@@ -1,10 +1,12 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "call_end.h"
 #include "driver.h"
 #include "pons/base/log.h"
+#include "pons/memory/tools.h"
 
 // What a session knows and borrows: its memory, and tools of servers of others.
 
@@ -20,6 +22,14 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 
 Error none_here(std::string_view what) {
   return make_error(ErrorCode::kUnsupported, "use tool", fmt::format("There is no {} here.", what));
+}
+
+Error keeps_none(const std::vector<std::string>& credentials) {
+  return make_error(
+      ErrorCode::kDenied, "write memory",
+      fmt::format("This holds the credential {}, or what stands for it; memory keeps none: write "
+                  "its name instead.",
+                  fmt::join(credentials, ", ")));
 }
 
 }  // namespace
@@ -60,7 +70,9 @@ Task<> Driver::equip(Seq asked) {
     if (state_.agent.depth > 0 && state_.agent.machine_of.empty())
       std::erase_if(offer.tools, &ServerTool::asks);
     for (ServerTrouble& trouble : offer.troubles) {
-      trouble.message = (co_await redact(reason_of(std::move(trouble.message)))).text;
+      Redaction clean = co_await redact(reason_of(std::move(trouble.message)));
+      trouble.message = std::move(clean.text);
+      trouble.redacted = std::move(clean.redacted);
       item.events.emplace_back(std::move(trouble));
     }
     equipped.same_tools = offer.tools == state_.server_tools;
@@ -75,6 +87,14 @@ Task<Driver::Item> Driver::use_memory(const Call& call) {
   if (world_.extras.notes == nullptr) {
     item.events.push_back(refused(call.seq, none_here("memory")));
     co_return item;
+  }
+  // Notes outlive the session, and only the session knows whose stand-ins may be in them.
+  if (call.name == memory::kWriteTool) {
+    const Redaction clean = co_await redact(call.input);
+    if (!clean.redacted.empty()) {
+      item.events.push_back(refused(call.seq, keeps_none(clean.redacted)));
+      co_return item;
+    }
   }
   const TimePoint begun = world_.loop.now();
   Duration pause = kFirstPause;

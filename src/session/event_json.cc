@@ -16,7 +16,8 @@ namespace {
 template <class T>
 concept PartOfEvent =
     std::same_as<T, Usage> || std::same_as<T, AgentSpec> || std::same_as<T, CustomTool> ||
-    std::same_as<T, MemoryGrant> || std::same_as<T, ServerGrant> || std::same_as<T, ServerTool>;
+    std::same_as<T, MemoryGrant> || std::same_as<T, ServerGrant> || std::same_as<T, ServerTool> ||
+    std::same_as<T, WebRules>;
 
 // ---- one list of fields per event; `field` either writes or reads it
 
@@ -53,6 +54,13 @@ void each_field(Field& field, ServerGrant& grant) {
 }
 
 template <class Field>
+void each_field(Field& field, WebRules& rules) {
+  field("allowed", rules.allowed);
+  field("blocked", rules.blocked);
+  field("tokens_max", rules.tokens_max);
+}
+
+template <class Field>
 void each_field(Field& field, AgentSpec& agent) {
   field("name", agent.name);
   field("model", agent.model);
@@ -62,9 +70,11 @@ void each_field(Field& field, AgentSpec& agent) {
   field.json("network", agent.network);
   field("tools", agent.tools);
   field("asks", agent.asks);
+  field("judged", agent.judged);
   field.each("custom", agent.custom);
   field.each("memory", agent.memory);
   field.each("servers", agent.servers);
+  field("web", agent.web);
   field("outside", agent.outside);
   field("answer_tokens", agent.answer_tokens);
   field("context_tokens", agent.context_tokens);
@@ -80,6 +90,8 @@ void each_field(Field& field, AgentSpec& agent) {
   agent.members = Members(std::move(members));
   field("description", agent.description);
   field("machine_of", agent.machine_of);
+  field("harness", agent.harness);
+  field("harness_in_machine", agent.harness_in_machine);
 }
 
 template <class Field>
@@ -88,6 +100,7 @@ void each_field(Field& field, Created& event) {
   field("parent", event.parent);
   field("parent_call", event.parent_call);
   field("untrusted", event.untrusted);
+  field("node", event.node);
 }
 
 template <class Field>
@@ -117,6 +130,20 @@ void each_field(Field& field, AgentChanged& event) {
 }
 
 template <class Field>
+void each_field(Field& field, Updated& event) {
+  field("number", event.number);
+  field.json("changes", event.changes);
+}
+
+template <class Field>
+void each_field(Field& field, ThreadArchived& event) {
+  field("call", event.call);
+}
+
+template <class Field>
+void each_field(Field&, Archived&) {}
+
+template <class Field>
 void each_field(Field& field, UserAnswer& event) {
   field("call", event.call);
   field("text", event.text);
@@ -130,6 +157,8 @@ void each_field(Field&, TimerFired&) {}
 template <class Field>
 void each_field(Field& field, Resumed& event) {
   field("epoch", event.epoch);
+  field("node", event.node);
+  field("unpaid", event.unpaid);
 }
 
 template <class Field>
@@ -148,6 +177,7 @@ void each_field(Field& field, ToolCalled& event) {
   field("name", event.name);
   field.json("input", event.input);
   field.json("shown", event.shown);
+  field("asks", event.asks);
 }
 
 template <class Field>
@@ -166,6 +196,7 @@ constexpr std::array<std::string_view, 8> kEndReasons = {
     "answer_cut_off", "refusal",     "retries_exhausted", "model_failed"};
 constexpr std::array<std::string_view, 5> kTroubles = {"passing", "lasting", "budget", "too_long",
                                                        "interrupted"};
+constexpr std::array<std::string_view, 3> kModelFaults = {"other", "rate_limited", "overloaded"};
 constexpr std::array<std::string_view, 3> kToolOutcomes = {"done", "refused", "interrupted"};
 constexpr std::array<std::string_view, 3> kServerFaults = {"connection", "authentication", "tools"};
 
@@ -186,6 +217,7 @@ void each_field(Field& field, ServerTrouble& trouble) {
   field("server", trouble.server);
   field.word("fault", trouble.fault, kServerFaults);
   field("message", trouble.message);
+  field("redacted", trouble.redacted);
 }
 
 template <class Field>
@@ -200,6 +232,7 @@ template <class Field>
 void each_field(Field& field, TurnEnded& event) {
   field.word("reason", event.reason, kEndReasons);
   field("message", event.message);
+  field("active_ms", event.active_ms);
 }
 
 constexpr std::array<std::string_view, 3> kVerdicts = {"satisfied", "needs_revision", "failed"};
@@ -222,6 +255,37 @@ void each_field(Field& field, OutcomeDefined& event) {
   field("description", event.description);
   field("rubric", event.rubric);
   field("iterations_max", event.iterations_max);
+}
+
+template <class Field>
+void each_field(Field& field, AgentCharged& event) {
+  field("agent", event.agent);
+  field("usage", event.usage);
+}
+
+template <class Field>
+void each_field(Field& field, ModelCharged& event) {
+  field("question", event.question);
+  field("usage", event.usage);
+}
+
+template <class Field>
+void each_field(Field& field, AccessAsked& event) {
+  field("request", event.request);
+  field("host", event.host);
+  field("port", event.port);
+  field.json("wish", event.wish);
+  field("node", event.node);
+}
+
+constexpr std::array<std::string_view, 4> kAccessOutcomes = {"allowed", "denied", "withdrawn",
+                                                             "failed"};
+
+template <class Field>
+void each_field(Field& field, AccessEnded& event) {
+  field("request", event.request);
+  field.word("outcome", event.outcome, kAccessOutcomes);
+  field("message", event.message);
 }
 
 template <class Field>
@@ -262,9 +326,12 @@ template <class Field>
 void each_field(Field& field, ModelFailed& event) {
   field("asked", event.asked);
   field.word("trouble", event.trouble, kTroubles);
+  field.word_or_first("fault", event.fault, kModelFaults);
   field("message", event.message);
   field("wait_ms", event.wait_ms);
   field("usage", event.usage);
+  field("redacted", event.redacted);
+  field("unpaid", event.unpaid);
 }
 
 template <class Field>
@@ -274,6 +341,7 @@ void each_field(Field& field, SandboxBound& event) {
   field("template", event.sandbox_template);
   field("kept", event.kept);
   field("known_as", event.known_as);
+  field("node", event.node);
 }
 
 template <class Field>
@@ -306,7 +374,9 @@ constexpr std::array<std::string_view, std::variant_size_v<Event>> kTypes = {
     "context.summarised", "model.failed",     "sandbox.bound",    "tool.ended",
     "session.forked",     "user.decision",    "user.tool_result", "agent.changed",
     "session.equipping",  "session.equipped", "server.trouble",   "thread.changed",
-    "outcome.defined",    "outcome.graded"};
+    "outcome.defined",    "outcome.graded",   "agent.charged",    "access.asked",
+    "access.ended",       "model.charged",    "session.updated",  "thread.archived",
+    "session.archived"};
 
 // Of a stored event: more than anything in it may have.
 constexpr JsonLimits kLimits{.depth = 128, .bytes = std::size_t{64} << 20};
@@ -356,6 +426,11 @@ struct Writer {
   template <class Word, std::size_t N>
   void word(const char* name, Word value, const std::array<std::string_view, N>& words) {
     out[name] = words[static_cast<std::size_t>(value)];
+  }
+  // Events of older programs have no such field.
+  template <class Word, std::size_t N>
+  void word_or_first(const char* name, Word value, const std::array<std::string_view, N>& words) {
+    if (value != Word{}) word(name, value, words);
   }
 };
 
@@ -461,6 +536,11 @@ struct Reader {
         }
     refuse(name);
   }
+  template <class Word, std::size_t N>
+  void word_or_first(const char* name, Word& value, const std::array<std::string_view, N>& words) {
+    value = {};
+    if (find(name) != nullptr) word(name, value, words);
+  }
 };
 
 template <std::size_t I = 0>
@@ -536,6 +616,9 @@ std::string_view name_of(ServerFault fault) {
 }
 std::string_view name_of(Verdict verdict) {
   return kVerdicts[static_cast<std::size_t>(verdict)];
+}
+std::string_view name_of(AccessOutcome outcome) {
+  return kAccessOutcomes[static_cast<std::size_t>(outcome)];
 }
 std::string_view name_of(ToolOutcome outcome) {
   return kToolOutcomes[static_cast<std::size_t>(outcome)];

@@ -29,6 +29,7 @@ FeedFollower::FeedFollower(Sessions& sessions, std::string session, Sessions::Fr
       session_(std::move(session)),
       after_(from.after),
       with_deltas_(from.with_deltas),
+      with_thinking_(from.with_thinking),
       news_(sessions.world_.loop) {
   auto& feed = sessions_.feeds_[session_];
   if (!feed) feed = std::make_unique<Sessions::Feed>();
@@ -73,12 +74,15 @@ std::vector<StoredEvent> FeedFollower::take_recent() const {
 Task<Result<News>> FeedFollower::next(TimePoint deadline) {
   News news;
   const bool is_new = co_await news_.wait(deadline) == linux::Wait::kReady;
+  if (is_over_)
+    co_return make_error(ErrorCode::kNotFound, "follow session", "the session is deleted");
   // Another process may have the session: what happens there nobody tells.
   if (!is_new && sessions_.loaded_.contains(session_)) co_return news;
   if (!is_new) has_read_log_ = false;
   news_.reset();
   news.deltas = std::exchange(deltas_, {});
   news.deltas_of = deltas_of_;
+  news.thinks_of = std::exchange(thinks_of_, 0);
   news.events = take_recent();
   if (news.events.empty() && is_behind()) {
     CO_TRY(news.events, co_await sessions_.world_.log.read(session_, after_, kHeldEvents));
@@ -118,6 +122,11 @@ void Sessions::on_events(const std::string& session, const std::vector<StoredEve
 void Sessions::on_delta(const std::string& session, Seq asked, std::string_view text) {
   if (const auto found = feeds_.find(session); found != feeds_.end())
     for (FeedFollower* follower : found->second->followers) follower->add_delta(asked, text);
+}
+
+void Sessions::on_thinking(const std::string& session, Seq asked) {
+  if (const auto found = feeds_.find(session); found != feeds_.end())
+    for (FeedFollower* follower : found->second->followers) follower->note_thinking(asked);
 }
 
 bool Sessions::wants_deltas(const std::string& session) const {

@@ -33,8 +33,24 @@ class FeedFollower final : public Follower {
 
   Task<Result<News>> next(TimePoint deadline) override;
   void wake() { news_.set(); }
+  // Something may be in the log that nobody here has stored.
+  void look_again() {
+    has_read_log_ = false;
+    wake();
+  }
+  // The session is deleted.
+  void end() {
+    is_over_ = true;
+    wake();
+  }
+  Seq after() const { return after_; }
   bool wants_deltas() const { return with_deltas_; }
   void add_delta(Seq asked, std::string_view text);
+  void note_thinking(Seq asked) {
+    if (!with_thinking_) return;
+    thinks_of_ = asked;
+    wake();
+  }
 
  private:
   bool is_behind() const;
@@ -44,7 +60,10 @@ class FeedFollower final : public Follower {
   std::string session_;
   Seq after_;
   bool has_read_log_ = false;  // up to its end, once
+  bool is_over_ = false;
   bool with_deltas_;
+  bool with_thinking_;
+  Seq thinks_of_ = 0;
   std::string deltas_;
   Seq deltas_of_ = 0;    // the question that they answer
   bool is_cut_ = false;  // more came than is held: the rest comes with the answer

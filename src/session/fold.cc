@@ -1,6 +1,9 @@
 #include "pons/session/fold.h"
 
 #include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +15,26 @@
 namespace pons::session {
 
 namespace {
+
+// For the model, and for nobody else.
+std::string describe_end(const AccessWait& access, const AccessEnded& event) {
+  const std::string what = fmt::format("{}:{}", access.host, access.port);
+  const std::string why = event.message.empty() ? "" : ": " + event.message;
+  switch (event.outcome) {
+    case AccessOutcome::kAllowed:
+      return fmt::format("A person has allowed your sandbox to reach {}. Try again now.", what);
+    case AccessOutcome::kDenied:
+      return fmt::format(
+          "A person has not allowed your sandbox to reach {}{}. Do not ask for it again.", what,
+          why);
+    case AccessOutcome::kWithdrawn:
+      return fmt::format("Your sandbox does not wait for access to {} any more{}.", what, why);
+    case AccessOutcome::kFailed:
+      return fmt::format("A person has allowed your sandbox to reach {}, and that cannot be{}.",
+                         what, why);
+  }
+  return {};
+}
 
 bool is_waited_for(const State& state, Seq asked, Purpose purpose) {
   return state.asked && state.asked->seq == asked && state.asked->purpose == purpose;
@@ -94,6 +117,8 @@ WaitsFor whom_after_decision(const AgentSpec& agent, std::string_view tool) {
   return tool == kAskHuman || is_done_outside(agent, tool) ? WaitsFor::kResult : WaitsFor::kNobody;
 }
 
+}  // namespace
+
 WaitsFor whom_it_waits_for(const State& state, std::string_view tool) {
   if (const ServerTool* remote = state.find_server_tool(tool))
     return remote->asks ? WaitsFor::kDecision : WaitsFor::kNobody;
@@ -101,6 +126,8 @@ WaitsFor whom_it_waits_for(const State& state, std::string_view tool) {
   const bool asks = std::ranges::find(agent.asks, tool) != agent.asks.end();
   return asks ? WaitsFor::kDecision : whom_after_decision(agent, tool);
 }
+
+namespace {
 
 void forget_trouble(State& state) {
   state.failures = 0;
@@ -123,6 +150,7 @@ struct Folding {
     state.parent = event.parent;
     state.parent_call = event.parent_call;
     state.has_read_untrusted = event.untrusted;
+    state.node = event.node;
   }
 
   void operator()(const UserMessage& event) const {
@@ -162,6 +190,10 @@ struct Folding {
   }
 
   void operator()(const UserDecision& event) const {
+    if (AccessWait* access = open_access(event.call)) {
+      access->decision = event;
+      return;
+    }
     Call* call = open_call(event.call);
     if (call == nullptr || call->waits_for != WaitsFor::kDecision) return;
     call->waits_for =
@@ -196,6 +228,26 @@ struct Folding {
     if (state.outcome && state.calls.empty() && has_answer) state.last_stop = "end_turn";
   }
 
+  void operator()(const AccessAsked& event) const {
+    if (!state.access_asked.emplace(event.request, stored.seq).second) return;
+    state.access.push_back({.seq = stored.seq,
+                            .request = event.request,
+                            .host = event.host,
+                            .port = event.port,
+                            .node = event.node,
+                            .decision = std::nullopt});
+    open_turn();
+  }
+
+  void operator()(const AccessEnded& event) const {
+    const auto access = std::ranges::find(state.access, event.request, &AccessWait::request);
+    if (access == state.access.end()) return;
+    const Json block = {{"type", "text"}, {"text", describe_end(*access, event)}};
+    state.unread.push_back(
+        {.content = dump_json(Json::array({block})), .dedupe = {}, .of_system = true});
+    state.access.erase(access);
+  }
+
   void operator()(const ThreadChanged& event) const {
     Call* call = open_call(event.call);
     if (call == nullptr || call->name != kSpawnAgent || event.seen <= call->thread.seen) return;
@@ -203,12 +255,39 @@ struct Folding {
     call->thread.posted.clear();
   }
 
+  void operator()(const Updated& event) const {
+    state.updates = std::max(state.updates, event.number);
+  }
+  void operator()(const ThreadArchived& event) const {
+    state.archived_threads.emplace(event.call, stored.seq);
+  }
+  void operator()(const Archived&) const {}
+
+  void operator()(const AgentCharged& event) const {
+    if (state.charged.emplace(event.agent, stored.seq).second) state.usage += event.usage;
+  }
+
+  void operator()(const ModelCharged& event) const {
+    if (state.unpaid.erase(event.question) > 0) state.usage += event.usage;
+  }
+
   void operator()(const Interrupted&) const {
     if (state.turn_open) state.interrupted = true;
   }
 
   void operator()(const TimerFired&) const { state.wake_at_ms.reset(); }
-  void operator()(const Resumed&) const {}
+
+  void operator()(const Resumed& event) const {
+    if (state.asked) {
+      if (event.unpaid) state.unpaid.emplace(question_name(*state.asked), state.asked->at_ms);
+      state.asked->again += 1;
+    }
+    if (event.node == state.node) return;
+    state.node = event.node;
+    state.moves += 1;
+    std::erase_if(state.sandboxes,
+                  [&](const auto& sandbox) { return sandbox.second.node != event.node; });
+  }
 
   void operator()(const ServerTrouble&) const {}
   void operator()(const Equipping&) const { state.equipping = stored.seq; }
@@ -232,7 +311,7 @@ struct Folding {
     state.trouble.reset();
     state.wake_at_ms.reset();
     state.asked_this_turn += 1;
-    state.asked = Asked{.seq = stored.seq, .purpose = event.purpose};
+    state.asked = Asked{.seq = stored.seq, .purpose = event.purpose, .at_ms = stored.at_ms};
     state.last_purpose = event.purpose;
     state.last_asked = stored.seq;
   }
@@ -262,19 +341,23 @@ struct Folding {
     state.usage += event.usage;
     state.context_used = 0;
     state.too_long = false;
+    state.summary_cuts = 0;
     state.just_summarised = true;
   }
 
   void operator()(const ModelFailed& event) const {
     if (!state.asked || state.asked->seq != event.asked) return;
-    state.asked.reset();
+    const Asked asked = *std::exchange(state.asked, std::nullopt);
     state.usage += event.usage;
+    if (event.unpaid) state.unpaid.emplace(question_name(asked), asked.at_ms);
     if (event.trouble == Trouble::kInterrupted) return;
     state.failures += 1;
     state.trouble = event.trouble;
     state.trouble_message = event.message;
     if (event.trouble == Trouble::kPassing) state.wake_at_ms = stored.at_ms + event.wait_ms;
     if (event.trouble == Trouble::kTooLong) state.too_long = true;
+    if (event.trouble == Trouble::kTooLong && asked.purpose == Purpose::kSummary)
+      state.summary_cuts += 1;
   }
 
   void operator()(const ToolCalled& event) const {
@@ -310,7 +393,8 @@ struct Folding {
                              .sandbox_template = event.sandbox_template,
                              .call = event.call,
                              .kept = event.kept,
-                             .checkpoints = {}};
+                             .checkpoints = {},
+                             .node = event.node};
     state.last_sandbox = name;
   }
 
@@ -330,6 +414,8 @@ struct Folding {
         call.ended = call.is_error = true;
         call.result = "interrupted: it was under way when this conversation was copied";
       }
+    state.access.clear();
+    state.unpaid.clear();  // the other's, who is told
     state.sandboxes.clear();
     state.last_sandbox.clear();
     state.said.clear();
@@ -340,6 +426,7 @@ struct Folding {
   void operator()(const TurnEnded& event) const {
     state.turn_open = false;
     state.interrupted = false;
+    state.access.clear();
     state.asked.reset();
     state.equipping.reset();
     state.last_stop.clear();
@@ -356,7 +443,15 @@ struct Folding {
     state.ended.reset();
     state.turn += 1;
     state.asked_this_turn = 0;
+    state.summary_cuts = 0;
     forget_trouble(state);
+  }
+
+  AccessWait* open_access(Seq seq) const {
+    const auto found = std::ranges::find_if(state.access, [seq](const AccessWait& access) {
+      return access.seq == seq && !access.decision;
+    });
+    return found == state.access.end() ? nullptr : &*found;
   }
 
   Call* open_call(Seq seq) const {
@@ -368,7 +463,12 @@ struct Folding {
 
 }  // namespace
 
+// The clock may jump: back is no time at all.
 void fold(State& state, const StoredEvent& stored) {
+  if (status_of(state) == Status::kRunning)
+    state.active_ms = std::min(
+        state.active_ms + std::max<std::int64_t>(0, stored.at_ms - state.at_ms), kNumberMax);
+  state.at_ms = stored.at_ms;
   state.head = stored.seq;
   std::visit(Folding{state, stored}, stored.event);
 }
@@ -376,6 +476,11 @@ void fold(State& state, const StoredEvent& stored) {
 State fold(State state, const std::vector<StoredEvent>& events) {
   for (const StoredEvent& event : events) fold(state, event);
   return state;
+}
+
+std::string question_name(const Asked& asked) {
+  return asked.again == 0 ? fmt::format("{}", asked.seq)
+                          : fmt::format("{}.{}", asked.seq, asked.again);
 }
 
 bool State::has_sandbox(std::string_view id) const {
@@ -387,6 +492,16 @@ const Call* State::find_call(Seq seq) const {
   const auto found =
       std::ranges::find_if(calls, [seq](const Call& call) { return call.seq == seq && seq != 0; });
   return found == calls.end() ? nullptr : &*found;
+}
+
+const AccessWait* State::find_access(Seq seq) const {
+  const auto found = std::ranges::find(access, seq, &AccessWait::seq);
+  return found == access.end() ? nullptr : &*found;
+}
+
+const AccessWait* State::find_access(std::string_view request) const {
+  const auto found = std::ranges::find(access, request, &AccessWait::request);
+  return found == access.end() ? nullptr : &*found;
 }
 
 const ServerTool* State::find_server_tool(std::string_view alias) const {
@@ -405,19 +520,25 @@ Status status_of(const State& state) {
   if (state.asked || state.equipping) return Status::kRunning;
   bool asks = false;
   bool asks_in_thread = false;
+  bool asks_for_access = false;
+  bool works = false;
+  for (const AccessWait& access : state.access) (access.decision ? works : asks_for_access) = true;
+  if (works) return Status::kRunning;
   for (const Call& call : state.calls) {
     if (!call.is_open()) continue;
     const bool is_thread_waiting = call.thread.status == ThreadStatus::kWaits;
-    if (call.waits_for == WaitsFor::kNobody && !is_thread_waiting) return Status::kRunning;
-    (is_thread_waiting ? asks_in_thread : asks) = true;
+    const bool runs = call.waits_for == WaitsFor::kNobody && !is_thread_waiting;
+    (runs ? works : is_thread_waiting ? asks_in_thread : asks) = true;
   }
+  // What runs may be the very program that waits for an answer.
+  if (works) return asks_for_access ? Status::kWaitsAtWork : Status::kRunning;
   if (asks_in_thread) return Status::kWaitsInThread;
-  return asks ? Status::kWaitsForPerson : Status::kRunning;
+  return asks || asks_for_access ? Status::kWaitsForPerson : Status::kRunning;
 }
 
 Status shown_status_of(const State& state) {
   const Status status = status_of(state);
-  const bool is_waiting = status == Status::kWaitsForPerson || status == Status::kWaitsInThread;
+  const bool is_waiting = is_for_people(status);
   const bool are_all_begun =
       std::ranges::none_of(state.calls, [](const Call& call) { return call.seq == 0; });
   return is_waiting && !are_all_begun ? Status::kRunning : status;
@@ -435,6 +556,8 @@ std::string_view name_of(Status status) {
       return "rescheduled";
     case Status::kWaitsInThread:
       return "waits_in_thread";
+    case Status::kWaitsAtWork:
+      return "waits_at_work";
   }
   return "";
 }

@@ -7,7 +7,7 @@
 namespace pons::session {
 namespace {
 
-TEST(Fold, AnEventThatMakesNoSenseChangesNothingButTheHead) {
+TEST(Fold, AnEventThatMakesNoSenseIsCountedAndChangesNothingElse) {
   Story story;
   story.say("hi");
   const std::vector<Event> nonsense = {
@@ -19,15 +19,30 @@ TEST(Fold, AnEventThatMakesNoSenseChangesNothingButTheHead) {
       UserAnswer{.call = 99, .text = "t"},
       SandboxReleased{.sandbox = "none"},
       ModelAsked{},
-      Resumed{.epoch = 4},
+      ModelCharged{.question = "99", .usage = {.input = 1}},
   };
   for (const Event& event : nonsense) {
     State before = story.state;
     State after = story.state;
     fold(after, {.seq = before.head + 1, .at_ms = 5, .event = event});
     before.head += 1;
+    before.at_ms = 5;
     EXPECT_EQ(after, before) << type_of(event);
   }
+}
+
+TEST(Fold, AQuestionThatIsAskedAnewIsAnotherAndTheFirstIsPaidOnce) {
+  Story story;
+  story.say("hi");
+  const std::string first = question_name(*story.state.asked);
+  story.add(Resumed{.epoch = 2, .unpaid = true});
+  ASSERT_TRUE(story.state.asked);
+  EXPECT_NE(question_name(*story.state.asked), first);
+  for (int i = 0; i < 2; ++i) story.add(ModelCharged{.question = first, .usage = {.input = 5}});
+  EXPECT_EQ(story.state.usage.input, 5);
+  EXPECT_TRUE(story.state.unpaid.empty());
+  story.add(Interrupted{});
+  EXPECT_EQ(story.state.unpaid.size(), 1U);
 }
 
 TEST(Fold, AMessageThatCameAlreadyIsNone) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "pons/base/json_place.h"
+#include "pons/base/text.h"
 
 namespace pons::session {
 
@@ -233,22 +234,70 @@ Result<MachineCommand> grep(const JsonPlace& place) {
       .timeout_seconds = kFileSeconds};
 }
 
-Result<MachineCommand> web_fetch(const JsonPlace& place) {
+// Where curl and we could read another host out of it, there is none.
+std::optional<std::string_view> host_in(std::string_view url) {
+  std::string_view host = url.substr(url.find("://") + 3);
+  host = host.substr(0, host.find_first_of("/?#"));
+  host = host.substr(0, host.rfind(':'));
+  while (host.ends_with('.')) host.remove_suffix(1);
+  const bool is_plain = host.find_first_not_of(
+                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                            "0123456789-.") == std::string_view::npos;
+  if (host.empty() || !is_plain) return std::nullopt;
+  return host;
+}
+
+bool is_below(std::string_view host, const std::vector<std::string>& hosts) {
+  return std::ranges::any_of(hosts, [&](const std::string& wanted) {
+    if (host.size() < wanted.size()) return false;
+    const std::size_t front = host.size() - wanted.size();
+    return equal_ignoring_case(host.substr(front), wanted) &&
+           (front == 0 || host[front - 1] == '.');
+  });
+}
+
+bool names_hosts(const WebRules& rules) {
+  return !rules.allowed.empty() || !rules.blocked.empty();
+}
+
+Result<void> check_page(const JsonPlace& url, std::string_view text, const WebRules& rules) {
+  if (!names_hosts(rules)) return {};
+  const auto host = host_in(text);
+  if (!host) return url.refuse("has no plain host name, which the rules of this tool are about");
+  if (!rules.allowed.empty() && !is_below(*host, rules.allowed))
+    return url.refuse(fmt::format("is not of these hosts, which alone may be fetched from: {}",
+                                  fmt::join(rules.allowed, ", ")));
+  if (is_below(*host, rules.blocked))
+    return url.refuse(fmt::format("is of {}, which may not be fetched from", *host));
+  return {};
+}
+
+// Where hosts are named, a page that sends elsewhere is not followed: the model asks for the other
+// one, and that call is judged like this one.
+Result<MachineCommand> web_fetch(const JsonPlace& place, const WebRules& rules) {
   TRY_VOID(place.expect_object({"url"}));
   const std::string url = TRY(needed(place, "url"));
   if (!url.starts_with("https://") && !url.starts_with("http://"))
     return place.at("url").refuse("must begin with https:// or http://");
+  TRY_VOID(check_page(place.at("url"), url, rules));
+  constexpr std::int64_t kBytesPerToken = 4;
+  const std::string show =
+      rules.tokens_max > 0 ? fmt::format("head -c {}", rules.tokens_max * kBytesPerToken) : "cat";
   return MachineCommand{
-      .command = fmt::format("curl -sSL --fail-with-body --compressed --proto =http,https "
-                             "--max-redirs 5 --max-time 50 --max-filesize 10000000 -- {}",
-                             shell_word(url)),
+      .command = fmt::format(
+          "page=$(mktemp) || exit 1\n"
+          "other=$(curl -sS {} --globoff --fail-with-body --compressed --proto =http,https "
+          "--max-time 50 --max-filesize 10000000 -o \"$page\" -w '%{{redirect_url}}' -- {})\n"
+          "status=$?\n"
+          "if [ -n \"$other\" ]; then printf '[it sends to %s: fetch that]\\n' \"$other\"; fi\n"
+          "{} \"$page\"\nrm -f \"$page\"\nexit \"$status\"",
+          names_hosts(rules) ? "--max-redirs 0" : "-L --max-redirs 5", shell_word(url), show),
       .input = {},
       .timeout_seconds = kFileSeconds};
 }
 
 using ReadCall = Result<MachineCommand> (*)(const JsonPlace&);
-constexpr std::array<ReadCall, kTools.size()> kReaders = {bash, read, write,    edit,
-                                                          glob, grep, web_fetch};
+constexpr std::array<ReadCall, kTools.size() - 1> kReaders = {bash, read, write, edit, glob, grep};
 
 }  // namespace
 
@@ -264,12 +313,15 @@ bool has_machine(const AgentSpec& agent) {
   return !agent.outside && std::ranges::any_of(agent.tools, is_machine_tool);
 }
 
-Result<MachineCommand> read_machine_call(std::string_view name, std::string_view input) {
+Result<MachineCommand> read_machine_call(std::string_view name, std::string_view input,
+                                         const WebRules& web) {
   const auto tool = std::ranges::find(kTools, name, &MachineTool::name);
   const auto json = parse_json(input);
   if (tool == kTools.end() || !json)
     return make_error(ErrorCode::kInvalid, "read arguments", "they are no JSON object");
-  return kReaders[static_cast<std::size_t>(tool - kTools.begin())]({.value = *json, .pointer = {}});
+  const JsonPlace place{.value = *json, .pointer = {}};
+  const auto index = static_cast<std::size_t>(tool - kTools.begin());
+  return index < kReaders.size() ? kReaders[index](place) : web_fetch(place, web);
 }
 
 void use_own_shell(MachineCommand& command, std::string_view name) {

@@ -158,6 +158,31 @@ TEST_F(MachineTools, ArgumentsThatAreWrongAreSentencesForTheModel) {
   EXPECT_FALSE(read_machine_call("bash", "[1"));
 }
 
+bool may_fetch(const std::string& url, const WebRules& rules) {
+  return read_machine_call("web_fetch", dump_json({{"url", url}}), rules).has_value();
+}
+
+TEST(WebFetch, FetchesFromTheHostsThatItsRulesName) {
+  const WebRules rules{.allowed = {"docs.example.com", "Example.ORG"}};
+  for (const char* url : {"https://docs.example.com", "http://a.docs.example.com:8080/x?y#z",
+                          "https://EXAMPLE.org/", "https://example.org./"})
+    EXPECT_TRUE(may_fetch(url, rules)) << url;
+  for (const char* url :
+       {"https://example.com", "https://notdocs.example.com/", "https://docs.example.com.evil.net/",
+        "https://docs.example.com@evil.net/", "https://evil.net\\@docs.example.com/",
+        "https://evil.net/docs.example.com", "https://[::1]/", "https:///docs.example.com",
+        "https://evil.net#.docs.example.com", "https://{docs.example.com,evil.net}/"})
+    EXPECT_FALSE(may_fetch(url, rules)) << url;
+}
+
+TEST(WebFetch, FetchesFromAllHostsButThoseThatAreBlocked) {
+  const WebRules rules{.blocked = {"ads.example.com"}};
+  EXPECT_TRUE(may_fetch("https://example.com/", rules));
+  EXPECT_FALSE(may_fetch("https://x.ads.example.com/", rules));
+  EXPECT_FALSE(may_fetch("https://ADS.example.com./", rules));
+  EXPECT_FALSE(may_fetch("https://x@ads.example.com/", rules));
+}
+
 TEST(MachineAgent, OffersTheToolsThatItListsAndNoOthers) {
   AgentSpec agent{.tools = {"bash", "read"}};
   agent.custom.push_back({.name = "own", .definition = R"({"name":"own"})"});

@@ -6,6 +6,7 @@
 #include "pons/base/json.h"
 #include "pons/base/json_place.h"
 #include "pons/session/tool_text.h"
+#include "transcript.h"
 
 namespace pons::session {
 
@@ -30,36 +31,11 @@ std::string text_block(std::string_view text) {
   return dump_json(Json::array({{{"type", "text"}, {"text", text}}}));
 }
 
-std::string text_of(const Json& block, const char* key) {
-  const auto found = block.find(key);
-  if (found == block.end()) return {};
-  return found->is_string() ? found->get<std::string>() : dump_json(*found);
-}
-
-void add_part(std::string& record, std::string_view who, const Json& block) {
-  if (!block.is_object()) return;
-  const std::string type = block.value("type", "");
-  if (type == "text")
-    record += fmt::format("{}: {}\n", who, shorten(text_of(block, "text"), kPartBytes));
-  else if (type == "tool_use")
-    record += fmt::format("{} calls {}: {}\n", who, text_of(block, "name"),
-                          shorten(text_of(block, "input"), kPartBytes));
-  else if (type == "tool_result")
-    record += fmt::format("result: {}\n", shorten(text_of(block, "content"), kPartBytes));
-  else if (type != "thinking" && type != "redacted_thinking")
-    record += fmt::format("{}: [{}]\n", who, type);
-}
-
 std::string write_record(const State& state) {
-  std::string record;
-  for (const Message& message : state.messages) {
-    const auto blocks =
-        parse_json(*message.content, {.depth = 128, .bytes = std::size_t{64} << 20});
-    if (!blocks || !blocks->is_array()) continue;
-    const bool is_worker = message.role == Message::Role::kAssistant;
-    for (const Json& block : *blocks) add_part(record, is_worker ? "worker" : "user", block);
-  }
-  return shorten(record, kRecordBytes);
+  return write_transcript(state, {.agent = "worker",
+                                  .text_bytes = kPartBytes,
+                                  .result_bytes = kPartBytes,
+                                  .bytes_max = kRecordBytes});
 }
 
 // The last "{…}" that is a whole object.

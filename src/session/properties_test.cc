@@ -124,12 +124,27 @@ class Walk {
       case 3:
         story_.add(TimerFired{});
         return;
+      case 4:
+        if (pick(3) == 0)
+          story_.add(AccessAsked{.request = "acc_" + std::to_string(pick(6)), .host = "a.example"});
+        return;
+      case 5:
+        return end_access();
       default:
         break;
     }
     if (state.asked) return answer();
     for (std::size_t i = 0; i < state.calls.size(); ++i)
       if (state.calls[i].is_open() && pick(2) == 0) return end(i);
+  }
+
+  void end_access() {
+    if (story_.state.access.empty()) return;
+    const AccessWait& access = story_.state.access[pick(story_.state.access.size())];
+    if (!access.decision)
+      story_.add(UserDecision{.call = access.seq, .allowed = pick(2) == 0});
+    else
+      story_.add(AccessEnded{.request = access.request, .outcome = AccessOutcome::kAllowed});
   }
 
   void answer() {

@@ -92,6 +92,17 @@ TEST(Replay, WhatIsMissingOrTooMuchIsCaught) {
   EXPECT_EQ(replay(longer)[0].expected, "");
 }
 
+TEST(Replay, ACallThatDidNotSayYetThatItAsksIsTheSameCall) {
+  Story story({.model = "m", .tools = {"bash"}, .asks = {"bash"}});
+  story.say("hi");
+  story.call({{"bash", kRun}});
+  auto& called = std::get<ToolCalled>(story.events.back().event);
+  ASSERT_TRUE(std::exchange(called.asks, false));
+  EXPECT_TRUE(replay(story.events).empty());
+  called.input = R"({"command":"rm"})";
+  EXPECT_EQ(replay(story.events).size(), 1U);
+}
+
 TEST(Replay, ACopyMayEndAnywhereAndGoOnOtherwise) {
   const std::vector<StoredEvent> log = a_log();
   for (std::size_t at = 1; at <= log.size(); ++at) {

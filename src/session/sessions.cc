@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -19,17 +20,18 @@ struct SessionTag {
   static constexpr std::string_view kPrefix = "ses";
 };
 
-constexpr Duration kBetweenLooks = std::chrono::seconds(5);
+constexpr Duration kBetweenNews = std::chrono::seconds(5);
 constexpr std::int64_t kReadAtOnce = 500;
 // After a restart there may be thousands; the store also has others to serve.
 constexpr int kAdoptedAtOnce = 16;
-constexpr Seq kEventsMax = 1'000'000;
+constexpr std::int64_t kListedAtOnce = 2'000;
 
 Summary summary_of(const NewSession& wish, const State& state, std::int64_t now_ms) {
   return {.id = wish.id,
           .project = wish.project,
           .agent = wish.agent.name,
           .parent = wish.parent,
+          .parent_call = wish.parent_call,
           .title = wish.title,
           .status = status_of(state),
           .ended = state.ended ? std::string(name_of(*state.ended)) : std::string(),
@@ -48,7 +50,7 @@ Task<Result<std::vector<StoredEvent>>> Sessions::read_all(std::string session) {
            co_await world_.log.read(session, all.empty() ? 0 : all.back().seq, kReadAtOnce));
     if (page.empty()) break;
     std::ranges::move(page, std::back_inserter(all));
-    if (all.back().seq > kEventsMax)
+    if (all.back().seq > kEventsReadMax)
       co_return make_error(ErrorCode::kLimit, "read session", "the session has too many events");
   }
   for (std::size_t i = 0; i < all.size(); ++i)
@@ -67,7 +69,7 @@ struct Sessions::Loaded {
 };
 
 Sessions::Sessions(linux::Loop& loop, const Clock& clock, Log& log, Model& model, Hands& hands,
-                   Boundary& boundary, Extras extras)
+                   Boundary& boundary, Extras extras, Sharing sharing)
     : world_{.loop = loop,
              .clock = clock,
              .log = log,
@@ -77,8 +79,12 @@ Sessions::Sessions(linux::Loop& loop, const Clock& clock, Log& log, Model& model
              .audience = *this,
              .extras = extras,
              .run_child = [this](ChildOrder order) { return run_child(std::move(order)); },
-             .stop_child = [this](std::string id) { return stop_child(std::move(id)); }},
+             .stop_child = [this](std::string id) { return stop_child(std::move(id)); },
+             .charge_question = [this](Chore chore) { return charge_question(std::move(chore)); },
+             .node = sharing.node},
       chores_(std::make_unique<Chores>(world_)),
+      sharing_(std::move(sharing)),
+      has_inputs_(loop),
       tasks_(loop) {}
 
 Sessions::~Sessions() {
@@ -122,7 +128,7 @@ class Sessions::Loading {
 Task<Result<Summary>> Sessions::create(NewSession wish) {
   if (wish.id.empty()) wish.id = Id<SessionTag>::generate().text();
   // Stored, and not yet here, it would look like one that a dead process has left.
-  const Loading making(*this, wish.id);
+  std::optional<Loading> making(std::in_place, *this, wish.id);
   const std::int64_t now_ms = world_.now_ms();
   State state;
   std::vector<StoredEvent> events;
@@ -133,14 +139,19 @@ Task<Result<Summary>> Sessions::create(NewSession wish) {
   add_event(Created{.agent = wish.agent,
                     .parent = wish.parent,
                     .parent_call = wish.parent_call,
-                    .untrusted = wish.untrusted});
+                    .untrusted = wish.untrusted,
+                    .node = world_.node});
   if (wish.message) add_event(*wish.message);
   settle(state, now_ms, events);
   Summary summary = summary_of(wish, state, now_ms);
+  // A machine that it uses is where the session is that wanted it.
+  if (!wish.agent.machine_of.empty()) summary.home = world_.node;
   auto lease = co_await world_.log.create(summary, events);
   if (!lease && lease.error().code == ErrorCode::kConflict) {
     const auto found = co_await world_.log.find(wish.id);
-    if (found && found->project == wish.project && found->parent == wish.parent) co_return *found;
+    making.reset();  // whoever adds to it waits for that
+    if (found && found->project == wish.project && found->parent == wish.parent)
+      co_return co_await add_to_made(std::move(wish), *found);
     co_return make_error(ErrorCode::kConflict, "create session",
                          found ? "the id is taken" : "there is no such project");
   }
@@ -150,21 +161,38 @@ Task<Result<Summary>> Sessions::create(NewSession wish) {
   co_return summary;
 }
 
+// Whoever asks again has not heard the answer, or has something new to say.
+Task<Result<Summary>> Sessions::add_to_made(NewSession wish, Summary found) {
+  // An agent of another has one task, which is stored with its first event.
+  if (!wish.message || !wish.parent.empty()) co_return found;
+  if (wish.message->dedupe.empty())
+    co_return make_error(ErrorCode::kConflict, "create session",
+                         "there is a session of this id already, and nobody can tell whether it "
+                         "has this message: send it with a dedupe key, or to the session itself");
+  const auto added = co_await add(wish.id, *std::move(wish.message));
+  if (!added && added.error().code == ErrorCode::kInvalid)
+    co_return make_error(ErrorCode::kConflict, "create session", added.error().message);
+  if (!added) co_return added.error();
+  co_return co_await world_.log.find(std::move(wish.id));
+}
+
 // Several who ask at the same time wait for one.
-Task<Result<Sessions::Loaded*>> Sessions::load(const std::string& session) {
+Task<Result<Sessions::Loaded*>> Sessions::load(const std::string& session, Take how) {
   for (;;) {
-    if (const auto found = loaded_.find(session);
-        found != loaded_.end() && !found->second->driver.is_over())
-      co_return found->second.get();
+    if (is_here(session)) co_return loaded_.at(session).get();
     const auto under_way = loading_.find(session);
     if (under_way == loading_.end()) break;
     const auto done = under_way->second;
     co_await done->wait(kNever);
   }
   const Loading loading(*this, session);
-  CO_TRY(auto lease, co_await world_.log.take(session));
-  CO_TRY(auto summary, co_await world_.log.find(session));
-  CO_TRY(const auto events, co_await read_all(session));
+  CO_TRY(auto lease, co_await world_.log.take(session, how));
+  co_return co_await load_taken(std::move(lease));
+}
+
+Task<Result<Sessions::Loaded*>> Sessions::load_taken(Lease lease) {
+  CO_TRY(auto summary, co_await world_.log.find(lease.session));
+  CO_TRY(const auto events, co_await read_all(lease.session));
   co_return &start(std::move(lease), session::fold(State{}, events), std::move(summary));
 }
 
@@ -176,20 +204,38 @@ Task<Result<Seq>> Sessions::add(std::string session, Event input) {
 }
 
 Task<Result<std::vector<Seq>>> Sessions::add_all(std::string session, std::vector<Event> inputs) {
+  auto added = co_await add_here(session, inputs, {});
+  const bool is_elsewhere =
+      is_shared() && !added && added.error().code == ErrorCode::kConflict && !is_here(session);
+  if (!is_elsewhere) co_return added;
+  co_return co_await hand_over(std::move(session), std::move(inputs));
+}
+
+bool Sessions::is_here(const std::string& session) const {
+  const auto found = loaded_.find(session);
+  return found != loaded_.end() && !found->second->driver.is_over();
+}
+
+Task<Result<std::vector<Seq>>> Sessions::add_here(const std::string& session,
+                                                  std::vector<Event> inputs,
+                                                  std::string handed_over) {
   // A session may go to rest, or elsewhere, between finding it and writing to it.
   constexpr int kTries = 3;
   Result<std::vector<Seq>> added = std::vector<Seq>();
   for (int i = 0; i < kTries && !inputs.empty(); ++i) {
     CO_TRY(Loaded * loaded, co_await load(session));
-    added = co_await loaded->driver.add(inputs);
+    added = co_await loaded->driver.add(inputs, handed_over);
     if (added || added.error().code != ErrorCode::kUnavailable) break;
   }
   co_return added;
 }
 
 Task<Result<void>> Sessions::check_all(std::string session, std::vector<Event> inputs) {
-  CO_TRY(Loaded * loaded, co_await load(session));
-  co_return loaded->driver.check(std::move(inputs));
+  const auto loaded = co_await load(session);
+  if (!loaded && is_shared() && loaded.error().code == ErrorCode::kConflict)
+    co_return co_await check_elsewhere(std::move(session), std::move(inputs));
+  if (!loaded) co_return loaded.error();
+  co_return (*loaded)->driver.check(std::move(inputs));
 }
 
 Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string project) {
@@ -200,17 +246,24 @@ Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string pr
   if (at < 0 || at > static_cast<Seq>(events.size()))
     co_return make_error(ErrorCode::kInvalid, "fork session",
                          "the session has no event of this number");
-  if (at == 0) at = static_cast<Seq>(events.size());
+  // It goes on where the other one has ended.
+  if (!events.empty() && std::holds_alternative<Archived>(events.back().event)) events.pop_back();
+  if (at == 0 || at > static_cast<Seq>(events.size())) at = static_cast<Seq>(events.size());
   const bool has_moved_on = std::any_of(
       events.begin() + at, events.end(),
       [](const StoredEvent& stored) { return std::holds_alternative<ToolCalled>(stored.event); });
   events.resize(static_cast<std::size_t>(at));
   State state = session::fold(State{}, events);
+  // A fork would work on the very machine that its session works on.
+  if (!state.agent.machine_of.empty())
+    co_return make_error(ErrorCode::kInvalid, "fork session",
+                         "this is a thread of another session, on whose machine it works; fork "
+                         "that session");
   const NewSession wish{.id = Id<SessionTag>::generate().text(),
                         .project = project,
                         .agent = state.agent,
                         .title = original.title};
-  auto sandboxes = co_await copy_sandboxes(state, has_moved_on, wish);
+  auto sandboxes = co_await copy_sandboxes(session, state, has_moved_on, wish);
   const std::int64_t now_ms = world_.now_ms();
   const auto add_event = [&](Event event) {
     events.push_back({.seq = state.head + 1, .at_ms = now_ms, .event = std::move(event)});
@@ -219,6 +272,7 @@ Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string pr
   add_event(Forked{.from = session, .at = state.head});
   for (SandboxBound& sandbox : sandboxes) add_event(std::move(sandbox));
   Summary summary = summary_of(wish, state, now_ms);
+  if (!state.sandboxes.empty()) summary.home = world_.node;
   const auto created = co_await world_.log.create(summary, std::move(events));
   if (created) co_return summary;
   for (const auto& [name, sandbox] : state.sandboxes) chores_->drop_sandbox(sandbox.id);
@@ -227,12 +281,17 @@ Task<Result<Summary>> Sessions::fork(std::string session, Seq at, std::string pr
 
 // The sandboxes that the session had then, as long as they live: with the files of now when nothing
 // has been run since, otherwise with those of the last checkpoint before.
-Task<std::vector<SandboxBound>> Sessions::copy_sandboxes(const State& then, bool has_moved_on,
+Task<std::vector<SandboxBound>> Sessions::copy_sandboxes(const std::string& original,
+                                                         const State& then, bool has_moved_on,
                                                          const NewSession& wish) {
   std::vector<SandboxBound> copied;
   for (const auto& [name, sandbox] : then.sandboxes) {
+    if (sandbox.node != world_.node) continue;  // on another machine
     if (has_moved_on && sandbox.checkpoints.empty()) continue;
-    const std::string id = sandbox_id_for(fmt::format("{}:{}", wish.id, name));
+    // The copy of the session's machine is the new one's machine.
+    const bool is_machine = sandbox.id == machine_id_of(machine_name_of(original, then.moves));
+    const std::string id = is_machine ? machine_id_of(machine_name_of(wish.id, then.moves))
+                                      : sandbox_id_for(fmt::format("{}:{}", wish.id, name));
     const auto made = co_await world_.hands.copy(
         {.sandbox = id,
          .from = sandbox.id,
@@ -247,39 +306,111 @@ Task<std::vector<SandboxBound>> Sessions::copy_sandboxes(const State& then, bool
     copied.push_back({.sandbox = id,
                       .sandbox_template = sandbox.sandbox_template,
                       .kept = sandbox.kept,
-                      .known_as = name});
+                      .known_as = name,
+                      .node = world_.node});
   }
   co_return copied;
 }
 
-Task<Result<void>> Sessions::archive(std::string session) {
+Task<Result<void>> Sessions::archive(std::string session, Farewell farewell) {
   // What was kept for the next turn is kept for nobody. The log says so first, so that it goes
   // whoever dies meanwhile.
-  CO_TRY(const Loaded* loaded, co_await load(session));
+  CO_TRY(const Loaded* loaded, co_await load(session, Take::kAnyway));
   std::vector<std::string> kept;
   for (const auto& [name, sandbox] : loaded->driver.state().sandboxes) kept.push_back(sandbox.id);
   if (status_of(loaded->driver.state()) == Status::kIdle)
     for (std::string& id : kept) CO_TRY_VOID(co_await add(session, SandboxReleased{std::move(id)}));
-  CO_TRY_VOID(co_await world_.log.archive(std::move(session), world_.now_ms()));
+  const auto archived = co_await world_.log.archive(session, world_.now_ms(), farewell);
+  if (!archived) {
+    look_again(session);  // it may have been all the same
+    co_return archived.error();
+  }
+  if (!archived->empty()) on_events(session, *archived);
+  world_.model.forget(session);
   co_return {};
+}
+
+void Sessions::forget(const std::string& session) {
+  end_followers(session);
+  if (sharing_.bell != nullptr) sharing_.bell->ring(fmt::format("{}{}", kGoneTopic, session));
+}
+
+void Sessions::end_followers(std::string_view session) {
+  if (const auto feed = feeds_.find(std::string(session)); feed != feeds_.end())
+    for (FeedFollower* follower : feed->second->followers) follower->end();
 }
 
 // ---- over restarts
 
 Task<> Sessions::keep_going() {
   tasks_.spawn(chores_->keep_going());
-  for (;;) {
-    if (auto orphans = co_await world_.log.list_orphans()) {
-      const auto left = std::make_shared<std::vector<std::string>>(std::move(*orphans));
-      std::erase_if(*left, [this](const auto& id) { return loaded_.contains(id); });
-      linux::TaskGroup adopting(world_.loop);
-      for (int i = 0; i < kAdoptedAtOnce; ++i) adopting.spawn(adopt(left));
-      co_await adopting.wait_until_empty(kNever);
-    }
-    co_await world_.loop.sleep_for(kBetweenLooks);
-    forget_resting();
-    if (!loaded_.empty()) (void)co_await world_.log.renew();
+  if (is_shared()) {
+    // Ahead of everything else: who has a session must be seen to live.
+    (void)co_await world_.log.renew();
+    tasks_.spawn(keep_renewing());
+    tasks_.spawn(keep_looking());
   }
+  for (;;) {
+    co_await adopt_all();
+    co_await world_.loop.sleep_for(sharing_.between_looks);
+    forget_resting();
+    if (!is_shared() && !loaded_.empty()) (void)co_await world_.log.renew();
+  }
+}
+
+// By itself: taking up thousands of sessions takes longer than others wait for a sign of life.
+Task<> Sessions::keep_renewing() {
+  for (;;) {
+    co_await world_.loop.sleep_for(sharing_.between_looks);
+    if (const auto renewed = co_await world_.log.renew(); !renewed)
+      LOG_WARN("cannot say that this process lives; others may take its sessions",
+               {"error", renewed.error()});
+  }
+}
+
+// Those that are at work, and not here. What is here, too, is the store's answer: however many that
+// are, behind them come others.
+Task<Result<std::vector<std::string>>> Sessions::find_left() {
+  std::vector<std::string> left;
+  for (std::string after;;) {
+    CO_TRY(auto page, co_await world_.log.list_orphans(after, kListedAtOnce));
+    const bool is_last = std::ssize(page) < kListedAtOnce;
+    if (!page.empty()) after = page.back();
+    for (std::string& id : page)
+      if (!loaded_.contains(id)) left.push_back(std::move(id));
+    if (is_last) co_return left;
+  }
+}
+
+Task<> Sessions::adopt_all() {
+  auto orphans = co_await find_left();
+  if (!orphans || orphans->empty()) co_return;
+  linux::TaskGroup adopting(world_.loop);
+  // Those of processes that are gone, a few at a time: others want some, too.
+  for (bool is_last = !is_shared(); !is_last;) {
+    const auto taken = co_await world_.log.claim(kAdoptedAtOnce);
+    is_last = !taken || taken->size() < static_cast<std::size_t>(kAdoptedAtOnce);
+    if (!taken) break;
+    for (const Lease& lease : *taken) adopting.spawn(adopt_taken(lease));
+    co_await adopting.wait_until_empty(kNever);
+  }
+  // And its own, of the process before this one.
+  const auto left = std::make_shared<std::vector<std::string>>(std::move(*orphans));
+  std::erase_if(*left, [this](const auto& id) { return loaded_.contains(id); });
+  for (int i = 0; i < kAdoptedAtOnce; ++i) adopting.spawn(adopt(left));
+  co_await adopting.wait_until_empty(kNever);
+}
+
+Task<> Sessions::adopt_taken(Lease lease) {
+  const std::string session = lease.session;
+  // Somebody here who asks for it has the later lease.
+  if (is_here(session) || loading_.contains(session)) co_return;
+  const Loading loading(*this, session);
+  const auto loaded = co_await load_taken(std::move(lease));
+  if (!loaded)
+    LOG_ERROR("cannot take a session over", {"session", session}, {"error", loaded.error()});
+  else
+    LOG_INFO("took a session over", {"session", session});
 }
 
 // One after the other, until none is left.
@@ -304,7 +435,37 @@ void Sessions::forget_resting() {
 // ---- agents of agents
 
 Task<Result<void>> Sessions::stop_child(std::string session) {
-  const auto added = co_await add(std::move(session), Interrupted{});
+  CO_TRY_VOID(co_await add_if_open(session, Interrupted{}));
+  // What it has used is its caller's all the same.
+  const auto child = co_await world_.log.find(session);
+  if (!child && child.error().code != ErrorCode::kNotFound) co_return child.error();
+  if (!child || child->parent.empty()) co_return {};
+  CO_TRY(const Usage usage, co_await find_use(session));
+  if (usage == Usage{}) co_return {};
+  co_return co_await add_if_open(child->parent,
+                                 AgentCharged{.agent = std::move(session), .usage = usage});
+}
+
+// All of it: kUnavailable while it is not known of some question what it came to.
+Task<Result<Usage>> Sessions::find_use(std::string session) {
+  CO_TRY(const auto events, co_await read_all(std::move(session)));
+  const State state = session::fold(State{}, events);
+  if (!state.unpaid.empty())
+    co_return make_error(ErrorCode::kUnavailable, "charge session",
+                         "what its questions came to is not known yet");
+  co_return state.usage;
+}
+
+Task<Result<void>> Sessions::charge_question(Chore chore) {
+  auto [name, id] = two_words(chore.what);
+  CO_TRY(const Usage usage, co_await world_.model.end_question(std::move(id)));
+  co_return co_await add_if_open(chore.session,
+                                 ModelCharged{.question = std::move(name), .usage = usage});
+}
+
+// Well, too, when there is no such session, or when it is archived.
+Task<Result<void>> Sessions::add_if_open(std::string session, Event input) {
+  const auto added = co_await add(std::move(session), std::move(input));
   if (added || added.error().code == ErrorCode::kNotFound ||
       added.error().code == ErrorCode::kInvalid)
     co_return {};
@@ -322,23 +483,26 @@ Task<Result<ChildReport>> Sessions::run_child(ChildOrder order) {
                                .untrusted = order.untrusted,
                                .message = message_of(order.task, order.parent)}));
   const auto follower = follow(id, {.after = 0, .with_deltas = false});
+  // It is done when it rests at the end of all that is heard of it, and all is paid: whoever is
+  // late may hear of its end together with what has set it to work again.
+  State child;
   ChildReport report;
-  for (;;) {
-    CO_TRY(const auto news, co_await follower->next(world_.loop.now() + kBetweenLooks));
+  for (bool is_archived = false;;) {
+    CO_TRY(const auto news, co_await follower->next(world_.loop.now() + kBetweenNews));
     if (order.on_events && !news.events.empty()) order.on_events(news.events);
     for (const StoredEvent& stored : news.events) {
+      session::fold(child, stored);
+      is_archived |= std::holds_alternative<Archived>(stored.event);  // nobody pays any more
       if (const auto* said = std::get_if<Said>(&stored.event)) report.text = said->text;
-      if (const auto* ended = std::get_if<TurnEnded>(&stored.event))
-        report.ended = name_of(ended->reason);
       if (const auto* ended = std::get_if<ToolEnded>(&stored.event))
         report.untrusted |= ended->untrusted;
       report.untrusted |= std::holds_alternative<UserToolResult>(stored.event);
     }
-    if (!report.ended.empty()) break;
+    if (child.turn_open || !child.ended || !(child.unpaid.empty() || is_archived)) continue;
+    report.ended = name_of(*child.ended);
+    report.usage = child.usage;
+    co_return report;
   }
-  CO_TRY(const auto summary, co_await world_.log.find(id));
-  report.usage = summary.usage;
-  co_return report;
 }
 
 }  // namespace pons::session

@@ -1,134 +1,30 @@
 #include "pons/session/sessions.h"
 
+#include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "feed.h"
-#include "pons/base/log.h"
-#include "pons/linux/run_task.h"
-#include "pons/linux/simulated_time.h"
+#include "driver.h"
 #include "pons/session/call_id.h"
-#include "pons/session/fold.h"
+#include "pons/session/replay.h"
 #include "pons/session/tool_text.h"
-#include "pons/session/tools.h"
-#include "simulated_extras.h"
-#include "simulated_hands.h"
-#include "simulated_log.h"
-#include "story.h"
+#include "sessions_fixture.h"
 
 namespace pons::session {
 namespace {
 
 using testing::HasSubstr;
 
-// Says what the test has written down, one after the other.
-class ScriptedModel final : public Model {
- public:
-  explicit ScriptedModel(linux::Loop& loop) : loop_(loop) {}
-  std::vector<std::variant<Answer, NoAnswer>> script;
-  std::vector<std::string> requests;
-  std::size_t next = 0;
-  bool is_silent = false;
-
-  void text(std::string words) {
-    script.emplace_back(Answer{.content = R"([{"type":"text","text":")" + words + "\"}]",
-                               .stop_reason = "end_turn"});
-  }
-  void call(const std::string& name, const std::string& input, Usage usage = {}) {
-    script.emplace_back(Answer{.content = R"([{"type":"tool_use","id":"t","name":")" + name +
-                                          R"(","input":)" + input + "}]",
-                               .stop_reason = "tool_use",
-                               .usage = usage});
-  }
-
-  Task<std::variant<Answer, NoAnswer>> ask(Question question, const Listener& listener) override {
-    requests.push_back(question.request);
-    if (is_silent) co_await loop_.sleep_for(std::chrono::hours(1'000));
-    co_await loop_.sleep_for(std::chrono::milliseconds(1));
-    if (next >= script.size()) co_return NoAnswer{.trouble = Trouble::kLasting, .message = "end"};
-    auto answer = script[next++];
-    if (const auto* said = std::get_if<Answer>(&answer))
-      if (said->content.find("sandbox_provision") != std::string::npos)
-        listener.on_tool(0, kProvision);
-    co_return answer;
-  }
-
- private:
-  linux::Loop& loop_;
-};
-
-class SessionsTest : public testing::Test {
- protected:
-  SessionsTest()
-      : loop_(std::move(*linux::Loop::create())),
-        time_(*loop_),
-        clock_(*loop_),
-        fate_(*loop_, clock_, 1, 0),
-        log_(tables_, fate_, clock_, "one"),
-        model_(*loop_),
-        hands_(*loop_, boxes_, fate_),
-        boundary_(fate_),
-        notes_(notebook_, fate_),
-        servers_(server_book_, fate_),
-        extras_{.notes = &notes_, .servers = &servers_},
-        sessions_(*loop_, clock_, log_, model_, hands_, boundary_, extras_) {
-    configure_log({.level = LogLevel::kError, .descriptor = -1});
-  }
-  ~SessionsTest() override { configure_log(default_log_settings()); }
-
-  template <class T>
-  T run(Task<T> task) {
-    return linux::run_to_end(*loop_, std::move(task));
-  }
-  Task<bool> sleep(Duration time) {
-    co_await loop_->sleep_for(time);
-    co_return true;
-  }
-  void pass(Duration time) { (void)run(sleep(time)); }
-  // Begins a session and lets it work for a while.
-  void begin(AgentSpec agent = {.model = "m"}) {
-    const auto made = run(sessions_.create(
-        {.id = "s", .project = "p", .agent = std::move(agent), .message = message_of("hi", "")}));
-    ASSERT_TRUE(made) << made.error().describe();
-    pass(std::chrono::seconds(10));
-  }
-  const Tables::Stored& stored(const std::string& id = "s") { return tables_.sessions.at(id); }
-  template <class T>
-  std::vector<T> all(const std::string& id = "s") {
-    std::vector<T> found;
-    for (const StoredEvent& event : stored(id).events)
-      if (const auto* one = std::get_if<T>(&event.event)) found.push_back(*one);
-    return found;
-  }
-
-  std::unique_ptr<linux::Loop> loop_;
-  linux::SimulatedTime time_;
-  JumpingClock clock_;
-  Fate fate_;
-  Tables tables_;
-  Boxes boxes_;
-  SimulatedLog log_;
-  ScriptedModel model_;
-  SimulatedHands hands_;
-  SimulatedBoundary boundary_;
-  Notebook notebook_;
-  ServerBook server_book_;
-  SimulatedNotes notes_;
-  SimulatedServers servers_;
-  Extras extras_;
-  Sessions sessions_;
-};
-
-TEST_F(SessionsTest, ATurnWithOneSandboxAndOneCommandTakesAtMostSevenCommits) {
+TEST_F(SessionsTest, ATurnWithOneSandboxAndOneCommandTakesAtMostSixCommits) {
   model_.call("sandbox_provision", kTask);
   model_.call("sandbox_execute", kRun);
   model_.text("done");
   begin();
   EXPECT_EQ(stored().summary.status, Status::kIdle);
   EXPECT_EQ(stored().summary.ended, "end_turn");
-  EXPECT_LE(stored().commits, 7);
+  EXPECT_LE(stored().commits, 6);
   EXPECT_EQ(all<Said>().at(0).text, "done");
   EXPECT_TRUE(boxes_.alive.empty()) << "the sandbox ends with the turn";
 }
@@ -148,6 +44,64 @@ TEST_F(SessionsTest, AnAgentOfAnAgentHasNoToolThatSomebodyWouldHaveToAllow) {
     EXPECT_TRUE(child.custom.empty());
   }
   EXPECT_EQ(tables_.sessions.size(), 2U);
+}
+
+// Whoever follows the session does not see its question.
+TEST_F(SessionsTest, AnAgentOfAnAgentAsksNobody) {
+  for (const bool is_named : {false, true}) {
+    AgentSpec agent{.model = "m"};
+    if (is_named) agent.tools = {"ask_human", "spawn_agent"};
+    model_.call("spawn_agent", R"({"task":"t"})");
+    model_.call("ask_human", R"({"question":"which?"})");
+    model_.text("the child's");
+    model_.text("done");
+    const std::string id = is_named ? "named" : "usual";
+    ASSERT_TRUE(run(sessions_.create(
+        {.id = id, .project = "p", .agent = agent, .message = message_of("hi", "")})));
+    pass(std::chrono::seconds(10));
+    EXPECT_EQ(all<Said>(id).back().text, "done");
+    const std::string child = child_session_of(id, all<ToolCalled>(id).at(0).asked + 2);
+    EXPECT_EQ(all<ToolEnded>(child).at(0).outcome, ToolOutcome::kRefused);
+    EXPECT_FALSE(is_allowed(all<Created>(child).at(0).agent, kAskHuman));
+    EXPECT_TRUE(is_allowed(all<Created>(child).at(0).agent, kSpawnAgent));
+  }
+}
+
+// What a process wrote down before the clock jumped is no reason for the next one to wait a day.
+TEST_F(SessionsTest, HoweverTheClockJumpsTheNextTryComesSoon) {
+  Story story;
+  story.now_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall().time_since_epoch())
+          .count();
+  story.say("hi");
+  story.fail(Trouble::kPassing, 60'000);
+  ASSERT_EQ(status_of(story.state), Status::kRescheduled);
+  clock_.jump(-std::chrono::hours(24));
+  take_up(story, std::chrono::minutes(15));
+  EXPECT_EQ(stored().summary.ended, "end_turn");
+}
+
+TEST_F(SessionsTest, ASandboxKeepsTheLastEightCheckpointsThatTheSessionKnows) {
+  const auto run_several = [&](int count) {
+    std::string calls;
+    for (int i = 0; i < count; ++i)
+      calls +=
+          fmt::format(R"({}{{"type":"tool_use","id":"t{}","name":"sandbox_execute","input":{}}})",
+                      i == 0 ? "" : ",", i, kRun);
+    model_.script.emplace_back(Answer{.content = "[" + calls + "]", .stop_reason = "tool_use"});
+  };
+  model_.call("sandbox_provision", R"({"task_description":"x","keep":true})");
+  for (const int count : {1, 1, 1, 1, 1, 1, 3, 1, 4, 1}) run_several(count);
+  model_.text("done");
+  begin({.model = "m", .checkpoints = true});
+  EXPECT_EQ(stored().summary.ended, "end_turn");
+  const State state = fold(State{}, stored().events);
+  ASSERT_EQ(state.sandboxes.size(), 1U);
+  const auto& [id, sandbox] = *state.sandboxes.begin();
+  EXPECT_EQ(sandbox.checkpoints.size(), kCheckpointsMax);
+  EXPECT_EQ(sandbox.checkpoints.back(), fmt::format("after-{}", all<ToolEnded>().back().call));
+  EXPECT_THAT(boxes_.checkpoints.at(id), testing::UnorderedElementsAreArray(sandbox.checkpoints))
+      << "what is forgotten here is given up there, and nothing else";
 }
 
 TEST_F(SessionsTest, WhatTheStoreWillNeverTakeIsNotTriedForEver) {
@@ -234,8 +188,70 @@ TEST_F(SessionsTest, AnAnswerOfNobodyWhoWasAskedIsRefused) {
       "s", UserAnswer{.call = static_cast<Seq>(stored().events.size()), .text = "this"})));
   pass(std::chrono::seconds(5));
   EXPECT_EQ(stored().summary.ended, "end_turn");
+  EXPECT_TRUE(model_.forgotten.empty());
   EXPECT_TRUE(run(sessions_.archive("s")));
+  EXPECT_EQ(model_.forgotten, std::vector<std::string>{"s"});
   EXPECT_EQ(run(sessions_.add("s", Interrupted{})).error().code, ErrorCode::kInvalid);
+}
+
+TEST_F(SessionsTest, WhoeverFollowsASessionSeesItsEndAndNothingBehindIt) {
+  model_.text("hello");
+  begin();
+  const auto follower =
+      sessions_.follow("s", {.after = stored().summary.head, .with_deltas = false});
+  const auto next = [&] { return run(follower->next(loop_->now() + std::chrono::seconds(15))); };
+  ASSERT_TRUE(run(sessions_.archive("s")));
+  std::vector<StoredEvent> seen;
+  while (seen.empty()) seen = next().value().events;
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_TRUE(std::holds_alternative<Archived>(seen[0].event));
+  EXPECT_EQ(seen, std::vector<StoredEvent>{stored().events.back()});
+  EXPECT_EQ(stored().summary.head, seen[0].seq);
+  EXPECT_FALSE(run(sessions_.add("s", message_of("more", ""))));
+  EXPECT_EQ(stored().events.back(), seen[0]);
+
+  const auto copy = run(sessions_.fork("s", 0, "p")).value();
+  EXPECT_TRUE(all<Archived>(copy.id).empty()) << "the other one goes on";
+  EXPECT_EQ(run(sessions_.fork("s", seen[0].seq, "p")).value().head, copy.head);
+}
+
+TEST_F(SessionsTest, WhoeverFollowsASessionThatIsDeletedIsTold) {
+  model_.text("hello");
+  begin();
+  const auto follower =
+      sessions_.follow("s", {.after = stored().summary.head, .with_deltas = false});
+  ASSERT_TRUE(run(sessions_.archive("s", Farewell::kUnsaid)));
+  EXPECT_TRUE(all<Archived>().empty());
+  tables_.sessions.erase("s");
+  sessions_.forget("s");
+  const auto next = run(follower->next(kNever));
+  ASSERT_FALSE(next);
+  EXPECT_EQ(next.error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(SessionsTest, OfTwoChangesWithOneNumberTheSecondIsRefusedWithAllThatGoesWithIt) {
+  model_.text("hello");
+  begin();
+  const auto change = [&](std::int64_t number, const std::string& model) {
+    std::vector<Event> both;
+    both.emplace_back(Updated{.number = number, .changes = "{}"});
+    both.emplace_back(AgentChanged{.agent = {.model = model}});
+    return run(sessions_.add_all("s", both));
+  };
+  EXPECT_TRUE(change(1, "first"));
+  EXPECT_EQ(change(1, "second").error().code, ErrorCode::kConflict);
+  EXPECT_EQ(all<AgentChanged>().size(), 1U);
+  EXPECT_TRUE(change(2, "third"));
+  EXPECT_EQ(all<AgentChanged>().back().agent.model, "third");
+}
+
+TEST_F(SessionsTest, ThatAThreadIsPutAwayIsSaidOnce) {
+  model_.text("hello");
+  begin();
+  const Seq first = run(sessions_.add("s", ThreadArchived{.call = 4})).value();
+  EXPECT_EQ(run(sessions_.add("s", ThreadArchived{.call = 4})).value(), first);
+  EXPECT_NE(run(sessions_.add("s", ThreadArchived{.call = 5})).value(), first);
+  EXPECT_EQ(all<ThreadArchived>().size(), 2U);
 }
 
 TEST_F(SessionsTest, AnEmptySummaryNeverTakesThePlaceOfTheConversation) {
@@ -267,7 +283,7 @@ TEST_F(SessionsTest, NothingWithASecretIsShown) {
 TEST_F(SessionsTest, AgentsOfOneAnswerTogetherGetNoMoreThanThereIs) {
   model_.script.emplace_back(Answer{
       .content =
-          R"([{"type":"tool_use","id":"a","name":"spawn_agent","input":{"task":"t","budget_percent":100}},)"
+          R"([{"type":"tool_use","id":"a","name":"spawn_agent","input":{"task":"t","budget_percent":60}},)"
           R"({"type":"tool_use","id":"b","name":"spawn_agent","input":{"task":"t","budget_percent":50}}])",
       .stop_reason = "tool_use",
       .usage = {.output = 200}});
@@ -281,7 +297,7 @@ TEST_F(SessionsTest, AgentsOfOneAnswerTogetherGetNoMoreThanThereIs) {
     EXPECT_EQ(all<Created>(id).at(0).agent.depth, 1);
     sum += all<Created>(id).at(0).agent.budget_tokens;
   }
-  EXPECT_LE(sum, 801);
+  EXPECT_LE(sum, 800);
   for (const ToolEnded& ended : all<ToolEnded>()) {
     EXPECT_LT(ended.text.size(), 25'000U) << "a long answer is shortened like any result";
     EXPECT_EQ(tables_.blobs.at(ended.full).size(), 30'000U);
@@ -299,6 +315,25 @@ TEST_F(SessionsTest, AnInterruptReachesAgentsOfAgents) {
   ASSERT_TRUE(run(sessions_.add("s", Interrupted{})));
   pass(std::chrono::seconds(5));
   for (const auto& [id, one] : tables_.sessions) EXPECT_EQ(one.summary.ended, "interrupted") << id;
+}
+
+TEST_F(SessionsTest, WhatAnInterruptedAgentHasUsedIsCountedOnce) {
+  model_.call("spawn_agent", R"({"task":"t"})", {.input = 100});
+  model_.call("sandbox_provision", kTask, {.input = 30});
+  hands_.hang_one_in = 1;
+  model_.call("sandbox_execute", kRun, {.input = 40});
+  begin({.model = "m", .budget_tokens = 1'000});
+  ASSERT_EQ(tables_.sessions.size(), 2U);
+  EXPECT_EQ(stored().summary.usage.all_tokens(), 100);
+  ASSERT_TRUE(run(sessions_.add("s", Interrupted{})));
+  pass(std::chrono::seconds(10));
+  EXPECT_EQ(stored().summary.usage.all_tokens(), 170);
+  ASSERT_EQ(all<AgentCharged>().size(), 1U);
+  const AgentCharged again = all<AgentCharged>()[0];
+  ASSERT_TRUE(run(sessions_.add("s", again))) << "as by a process that was started again";
+  EXPECT_EQ(all<AgentCharged>().size(), 1U);
+  EXPECT_EQ(stored().summary.usage.all_tokens(), 170);
+  EXPECT_TRUE(replay(stored().events).empty());
 }
 
 TEST_F(SessionsTest, AForkGoesOnWithoutTheOriginal) {
@@ -353,6 +388,52 @@ TEST_F(SessionsTest, WhatNobodyHasReadYetHasALimit) {
   ASSERT_TRUE(run(sessions_.add("s", Interrupted{})));
   pass(std::chrono::seconds(1));
   EXPECT_EQ(stored().summary.ended, "interrupted");
+}
+
+TEST_F(SessionsTest, WhatNobodyWillEverLookThroughIsNotShownAndNotWaitedFor) {
+  boundary_.unreadable = "odd";
+  model_.call("sandbox_provision", kTask);
+  model_.call("sandbox_execute", R"({"command":"even"})");
+  model_.text("odd");
+  begin();
+  EXPECT_EQ(stored().summary.ended, "end_turn");
+  EXPECT_EQ(all<ModelAnswered>().back().shown, R"("withheld")");
+  EXPECT_THAT(all<ToolEnded>().back().text, HasSubstr("even"));
+  for (const StoredEvent& event : stored().events)
+    EXPECT_EQ(write_public(event).find("odd"), std::string::npos) << write_public(event);
+}
+
+std::string provisions(std::size_t count) {
+  std::string calls;
+  for (std::size_t i = 0; i < count; ++i)
+    calls +=
+        fmt::format(R"({}{{"type":"tool_use","id":"t{}","name":"sandbox_provision","input":{}}})",
+                    i == 0 ? "" : ",", i, R"({"task_description":"x","keep":true})");
+  return "[" + calls + "]";
+}
+
+TEST_F(SessionsTest, ASessionHasNoMoreThanTwoHundredSandboxesAlsoOfOneAnswer) {
+  model_.script.emplace_back(Answer{.content = provisions(203), .stop_reason = "tool_use"});
+  model_.text("many");
+  begin();
+  EXPECT_EQ(stored().summary.ended, "end_turn");
+  EXPECT_EQ(all<SandboxBound>().size(), 200U);
+  EXPECT_EQ(boxes_.alive.size(), 200U) << "and none is made in vain";
+  const auto ended = all<ToolEnded>();
+  EXPECT_EQ(std::ranges::count(ended, ToolOutcome::kRefused, &ToolEnded::outcome), 3);
+
+  // One that is gone makes room for another.
+  const std::string gone = boxes_.alive.begin()->first;
+  boxes_.alive.erase(gone);
+  model_.call("sandbox_execute", fmt::format(R"({{"command":"ls","sandbox_id":"{}"}})", gone));
+  model_.call("sandbox_provision", kTask);
+  model_.text("one more");
+  ASSERT_TRUE(run(sessions_.add("s", message_of("go on", ""))));
+  pass(std::chrono::seconds(10));
+  EXPECT_EQ(all<Said>().back().text, "one more");
+  EXPECT_EQ(all<SandboxBound>().size(), 201U);
+  EXPECT_EQ(all<SandboxReleased>().at(0).sandbox, gone);
+  EXPECT_TRUE(replay(stored().events).empty());
 }
 
 TEST_F(SessionsTest, ASecretAtTheEdgeOfWhatIsShownIsGoneWhole) {
@@ -446,30 +527,94 @@ TEST_F(SessionsTest, ASessionBeginsWithItsNotesAndWithToolsOfServers) {
   EXPECT_TRUE(ended.at(1).untrusted) << "a server's words are nobody's whom the session knows";
 }
 
+TEST_F(SessionsTest, AMemoryKeepsNoCredential) {
+  model_.call("memory_write", R"({"path":"/a","content":"it is hunter2hunter2"})");
+  model_.call("memory_read", R"({"path":"/hunter2hunter2"})");
+  model_.text("done");
+  begin(equipped_agent());
+  const auto ended = all<ToolEnded>();
+  EXPECT_EQ(ended.at(0).outcome, ToolOutcome::kRefused);
+  EXPECT_THAT(ended.at(0).text, HasSubstr("password"));
+  EXPECT_EQ(ended.at(1).outcome, ToolOutcome::kDone) << "what is only looked for is not kept";
+  EXPECT_EQ(notebook_.written.size(), 1U);
+}
+
 // The server may have done it; nobody here knows.
 TEST_F(SessionsTest, WhatAServerWasAskedByAProcessThatDiedIsNotAskedAgain) {
-  const auto made = run(sessions_.create({.id = "s", .project = "p", .agent = equipped_agent()}));
-  ASSERT_TRUE(made);
   Story story(equipped_agent());
   story.say("hi");
   story.add(Equipped{.asked = *story.state.equipping,
                      .tools = {{.server = "far", .name = "do", .alias = "far_do"}}});
   story.call({{"far_do", "{}"}});
-  auto& tables = tables_.sessions.at("s");
-  tables.events = story.events;
-  tables.summary.head = story.state.head;
-  tables.summary.status = Status::kRunning;
-  SimulatedLog log(tables_, fate_, clock_, "one");
-  Sessions next(*loop_, clock_, log, model_, hands_, boundary_, extras_);
-  model_.text("I see.");
-  linux::TaskGroup group(*loop_);
-  group.spawn(next.keep_going());
-  pass(std::chrono::minutes(2));
-  group.cancel_all();
+  take_up(story);
   EXPECT_TRUE(server_book_.runs.empty());
   ASSERT_EQ(all<ToolEnded>().size(), 1U);
   EXPECT_EQ(all<ToolEnded>()[0].outcome, ToolOutcome::kInterrupted);
   EXPECT_THAT(all<ToolEnded>()[0].text, HasSubstr("may have run"));
+}
+
+AgentSpec agent_with_machine() {
+  return {.model = "m", .tools = {"bash"}};
+}
+
+TEST_F(SessionsTest, AForkGoesOnWithACopyOfTheMachine) {
+  model_.call("bash", kRun);
+  model_.text("done");
+  begin(agent_with_machine());
+  const auto copy = run(sessions_.fork("s", 0, "p"));
+  ASSERT_TRUE(copy) << copy.error().describe();
+  ASSERT_EQ(boxes_.alive.size(), 2U);
+  model_.call("bash", kRun);
+  model_.text("seen");
+  ASSERT_TRUE(run(sessions_.add(copy->id, message_of("look", ""))));
+  pass(std::chrono::seconds(5));
+  EXPECT_EQ(all<Said>(copy->id).back().text, "seen");
+  EXPECT_EQ(boxes_.alive.size(), 2U) << "it works on the copy, and makes no machine of its own";
+  EXPECT_EQ(boxes_.alive.at(machine_id_of(copy->id)).size(), 1U);
+  const auto second = run(sessions_.fork(copy->id, 0, "p"));
+  ASSERT_TRUE(second) << second.error().describe();
+  EXPECT_TRUE(boxes_.alive.contains(machine_id_of(second->id))) << "so does a copy of the copy";
+}
+
+// The machine is gone with the process: one that is made again does not know what ran on the first.
+TEST_F(SessionsTest, WhatRanOnAMachineThatIsGoneIsNotRunAgain) {
+  Story story(agent_with_machine());
+  story.say("hi");
+  story.call({{"bash", kRun}});
+  model_.call("bash", kRun);
+  take_up(story);
+  EXPECT_EQ(stored().summary.ended, "end_turn");
+  ASSERT_EQ(all<ToolEnded>().size(), 2U);
+  EXPECT_EQ(all<ToolEnded>()[0].outcome, ToolOutcome::kInterrupted);
+  EXPECT_THAT(all<ToolEnded>()[0].text, HasSubstr("may have run"));
+  EXPECT_EQ(all<ToolEnded>()[1].outcome, ToolOutcome::kDone) << "what comes next has a machine";
+  EXPECT_THAT(boxes_.runs,
+              testing::ElementsAre(testing::Pair(call_id_of("s", all<ToolEnded>()[1].call), 1)));
+}
+
+TEST_F(SessionsTest, AMachineThatWasInterruptedAtItsFirstCommandGoesWithItsSession) {
+  model_.call("bash", kRun);
+  hands_.hang_one_in = 1;
+  begin(agent_with_machine());
+  ASSERT_TRUE(run(sessions_.add("s", Interrupted{})));
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(boxes_.alive.size(), 1U) << "it is kept for what comes next";
+  ASSERT_TRUE(run(sessions_.archive("s")));
+  pass(std::chrono::seconds(10));
+  EXPECT_TRUE(boxes_.alive.empty());
+  EXPECT_TRUE(replay(stored().events).empty());
+}
+
+TEST_F(SessionsTest, WhatRunsOnAMachineThatIsThereIsJoined) {
+  Story story(agent_with_machine());
+  story.say("hi");
+  story.call({{"bash", kRun}});
+  boxes_.alive[machine_id_of("s")][call_id_of("s", story.state.calls.at(0).seq)] = "ls";
+  take_up(story);
+  ASSERT_EQ(all<ToolEnded>().size(), 1U);
+  EXPECT_EQ(all<ToolEnded>()[0].outcome, ToolOutcome::kDone);
+  EXPECT_TRUE(boxes_.runs.empty()) << "it runs already";
+  EXPECT_EQ(all<SandboxBound>().size(), 1U);
 }
 
 TEST_F(SessionsTest, WhereAMachineReachesTheOutsideItsWordsAreNotTrusted) {
@@ -554,6 +699,38 @@ TEST_F(SessionsTest, AThreadAsksPeopleAndTheirAnswerReachesTheOneItWorksFor) {
   ASSERT_EQ(boxes_.made.size(), 1U) << "they share the session's machine";
   EXPECT_TRUE(all<SandboxBound>(child).empty());
   EXPECT_EQ(all<SandboxBound>().size(), 1U) << "which is the session's";
+}
+
+// Its caller hears of that end, and of what it does since, in one piece.
+TEST_F(SessionsTest, AnAgentThatWasSetToWorkAgainIsNotDoneWhereItHadEnded) {
+  const AgentSpec helper{.name = "helper", .model = "m", .tools = {"bash"}};
+  Story story(
+      {.model = "m", .tools = {"spawn_agent"}, .has_threads = true, .members = Members({helper})});
+  story.say("hi");
+  story.call({{"spawn_agent", R"({"task":"look","agent":"helper"})"}});
+  const Seq call = story.state.calls.at(0).seq;
+  const std::string child = child_session_of("s", call);
+  Story work(helper);
+  work.say("look");
+  work.answer(R"([{"type":"text","text":"seen"}])", "end_turn", {.input = 1});
+  EXPECT_EQ(work.state.ended, EndReason::kEndTurn);
+  work.say("look again");
+  ASSERT_TRUE(run(sessions_.create(
+      {.id = child, .project = "p", .agent = helper, .parent = "s", .parent_call = call})));
+  auto& tables = tables_.sessions.at(child);
+  tables.events = work.events;
+  tables.summary.head = work.state.head;
+  tables.summary.status = status_of(work.state);
+  model_.script.emplace_back(Answer{.content = R"([{"type":"text","text":"seen more"}])",
+                                    .stop_reason = "end_turn",
+                                    .usage = {.input = 2}});
+  take_up(story);
+  const auto ended = all<ToolEnded>();
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].text, "seen more");
+  EXPECT_EQ(ended[0].usage.input, 3) << "all of it is paid";
+  EXPECT_EQ(all<ThreadChanged>().back().status, ThreadStatus::kEnded);
+  EXPECT_EQ(all<Said>().back().text, "I see.");
 }
 
 TEST_F(SessionsTest, ABudgetThatGrowsLetsTheTurnGoOn) {

@@ -19,6 +19,11 @@ struct ServerBook {
   std::map<std::string, int> runs;  // by call
 };
 
+struct DeskBook {
+  std::map<std::string, bool> decided;  // by request, as it was decided first
+  std::set<std::string> withdrawn;
+};
+
 class SimulatedNotes final : public Notes {
  public:
   SimulatedNotes(Notebook& book, Fate& fate) : book_(book), fate_(fate) {}
@@ -81,6 +86,35 @@ class SimulatedServers final : public Servers {
 
  private:
   ServerBook& book_;
+  Fate& fate_;
+};
+
+// What is decided twice is decided once; what is withdrawn is decided never.
+class SimulatedDesk final : public AccessDesk {
+ public:
+  SimulatedDesk(DeskBook& book, Fate& fate) : book_(book), fate_(fate) {}
+
+  Task<Result<AccessReport>> decide(AccessDecision decision) override {
+    const auto turn = co_await fate_.wait();
+    if (turn == Fate::Turn::kFailsBefore) co_return down();
+    if (book_.withdrawn.contains(decision.request))
+      co_return AccessReport{.outcome = AccessOutcome::kWithdrawn, .message = {}};
+    const bool allowed = book_.decided.emplace(decision.request, decision.allowed).first->second;
+    co_await fate_.afterwards();
+    if (turn == Fate::Turn::kFailsAfter) co_return down();
+    co_return AccessReport{.outcome = allowed ? AccessOutcome::kAllowed : AccessOutcome::kDenied,
+                           .message = std::move(decision.message)};
+  }
+
+  Task<Result<void>> withdraw(std::string request) override {
+    if (co_await fate_.wait() != Fate::Turn::kWell) co_return down();
+    if (!book_.decided.contains(request)) book_.withdrawn.insert(request);
+    co_return {};
+  }
+
+ private:
+  static Error down() { return make_error(ErrorCode::kUnavailable, "egress", "went away"); }
+  DeskBook& book_;
   Fate& fate_;
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,35 +20,78 @@
 
 namespace pons::session {
 
+// What questions came to, for whoever has to pay: outlives processes.
+struct Bills {
+  struct Bill {
+    std::string session;
+    Usage usage;
+    bool is_open = false;
+    bool is_ended = false;  // nobody waits for it
+  };
+  std::map<std::string, Bill> all;  // by question
+  std::set<std::string> asked_twice;
+};
+
 class SimulatedModel final : public Model {
  public:
-  SimulatedModel(Fate& fate, int steps_max) : fate_(fate), steps_max_(steps_max) {}
+  SimulatedModel(Bills& bills, Fate& fate, int steps_max)
+      : bills_(bills), fate_(fate), steps_max_(steps_max) {}
 
   Task<std::variant<Answer, NoAnswer>> ask(Question question, const Listener& listener) override {
+    const auto [place, is_new] = bills_.all.try_emplace(question.id);
+    Bills::Bill& bill = place->second;
+    if (bill.is_ended) co_return NoAnswer{.trouble = Trouble::kLasting, .message = "over"};
+    if (!is_new) bills_.asked_twice.insert(question.id);
+    struct Open {
+      Bills::Bill& bill;
+      ~Open() { bill.is_open = false; }
+    } const open{bill};
+    bill = {.session = question.session, .is_open = true};
+    // Whoever leaves has been heard all the same.
+    bill.usage.input = static_cast<std::int64_t>(question.request.size() / 16);
     const Script script = answer_to(question.session, question.request);
     for (std::size_t i = 0; i < script.tools.size(); ++i)
       if (!script.tools[i].empty()) listener.on_tool(static_cast<std::int64_t>(i), script.tools[i]);
     listener.on_text("…");
     switch (co_await fate_.wait()) {
       case Fate::Turn::kFailsBefore:
+        bill.usage = {};
         co_return NoAnswer{.trouble = Trouble::kPassing, .message = "overloaded \xFF"};
-      case Fate::Turn::kFailsAfter:
+      case Fate::Turn::kFailsAfter: {
+        bill.usage.output = 3;
+        const bool is_told = fate_.pick(2) == 0;
         co_return NoAnswer{.trouble = fate_.pick(4) == 0 ? Trouble::kTooLong : Trouble::kPassing,
                            .message = "cut off",
-                           .wait_ms = 1'000};
+                           .wait_ms = 1'000,
+                           .usage = is_told ? bill.usage : Usage{},
+                           .unpaid = !is_told};
+      }
       case Fate::Turn::kWell:
         break;
     }
+    bill.usage.output = 10;
     co_await fate_.afterwards();
-    if (script.is_in_vain) co_return NoAnswer{.message = "overloaded"};
-    co_return Answer{
-        .content = script.content(),
-        .stop_reason = script.stop,
-        .model = "simulated",
-        .usage = {.input = static_cast<std::int64_t>(question.request.size() / 16), .output = 10}};
+    if (script.is_in_vain) co_return NoAnswer{.message = "overloaded", .usage = bill.usage};
+    co_return Answer{.content = script.content(),
+                     .stop_reason = script.stop,
+                     .model = "simulated",
+                     .usage = bill.usage};
+  }
+
+  Task<Result<Usage>> end_question(std::string id) override {
+    const auto turn = co_await fate_.wait();
+    if (turn == Fate::Turn::kFailsBefore) co_return away();
+    Bills::Bill& bill = bills_.all[id];
+    bill.is_ended = true;
+    if (bill.is_open) co_return make_error(ErrorCode::kConflict, "end question", "under way");
+    co_await fate_.afterwards();
+    if (turn == Fate::Turn::kFailsAfter) co_return away();
+    co_return bill.usage;
   }
 
  private:
+  static Error away() { return make_error(ErrorCode::kUnavailable, "gateway", "went away"); }
+
   struct Script {
     std::vector<std::string> blocks;
     std::vector<std::string> tools;  // beside the blocks; empty: no tool
@@ -113,6 +158,8 @@ class SimulatedModel final : public Model {
     const std::size_t chance = std::hash<std::string>{}(here);
     Script script;
     if (place.last.starts_with("The conversation is about to")) {
+      constexpr std::array<const char*, 4> kNoSummary = {"max_tokens", "refusal", "tool_use", ""};
+      if (!fate_.is_calm() && fate_.pick(5) == 0) script.stop = kNoSummary[fate_.pick(4)];
       if (fate_.is_calm() || fate_.pick(5) > 0)
         script.text(fmt::format("after {:x}", std::hash<std::string_view>{}(request)));
       return script;
@@ -128,11 +175,11 @@ class SimulatedModel final : public Model {
     if (place.step > steps && !loops) {
       script.text("done " + place.last);
       if (chance % 7 == 0) script.stop = "refusal";
-    } else if (place.lacks_sandbox) {
+    } else if (const Hands hands = hands_of(request);
+               hands.shell == kExecute && place.lacks_sandbox) {
       take_sandbox(here, chance % 8, script);
     } else {
-      const bool has_helper = request.find(R"("enum":["helper"])") != std::string_view::npos;
-      work(here, chance % (has_helper ? 16 : 24), has_helper, script);
+      work(here, chance % (hands.has_helper ? 16 : 24), hands, script);
     }
     return script;
   }
@@ -140,7 +187,9 @@ class SimulatedModel final : public Model {
   static void take_sandbox(const std::string& here, std::size_t chance, Script& script) {
     constexpr std::string_view kTask = R"({"task_description":"work"})";
     script.call(here, kProvision,
-                chance == 1 ? R"({"task_description":"work","template":"other"})" : kTask);
+                chance == 1   ? R"({"task_description":"work","template":"other"})"
+                : chance == 2 ? R"({"task_description":"work","keep":true})"
+                              : kTask);
     if (chance == 0) {  // all at once, where one waits for the other
       script.call(here, kExecute, fmt::format(R"({{"command":"{}-a"}})", here));
       script.call(here, kProvision, kTask);
@@ -148,7 +197,19 @@ class SimulatedModel final : public Model {
     }
   }
 
-  static void work(const std::string& here, std::size_t chance, bool has_helper, Script& script) {
+  struct Hands {
+    bool has_helper = false;
+    std::string_view shell = kExecute;  // what runs commands
+  };
+  static Hands hands_of(std::string_view request) {
+    Hands hands{.has_helper = request.find(R"("enum":["helper"])") != std::string_view::npos};
+    if (request.find(R"({"name":"bash")") != std::string_view::npos) hands.shell = "bash";
+    return hands;
+  }
+
+  static void work(const std::string& here, std::size_t chance, const Hands& hands,
+                   Script& script) {
+    const bool has_helper = hands.has_helper;
     const std::string run = fmt::format(R"({{"command":"{}"}})", here);
     switch (chance) {
       case 0:
@@ -167,12 +228,12 @@ class SimulatedModel final : public Model {
       case 3:
         return script.call(here, "rm_rf", "{}");
       case 4:
-        script.call(here, kExecute, run);
+        script.call(here, hands.shell, run);
         script.stop = "max_tokens";
         return;
       case 5:
         script.text(fmt::format("thinking of {}", SimulatedBoundary::kSecret));
-        return script.call(here, kExecute, run);
+        return script.call(here, hands.shell, run);
       case 6:
         script.text("thinking");
         script.stop = "pause_turn";
@@ -189,10 +250,11 @@ class SimulatedModel final : public Model {
         script.call(here, "far_ask", "{}");
         return script.call(here, "far_do", "{}");
       default:
-        for (std::size_t i = 0; i <= chance % 3; ++i) script.call(here, kExecute, run);
+        for (std::size_t i = 0; i <= chance % 3; ++i) script.call(here, hands.shell, run);
     }
   }
 
+  Bills& bills_;
   Fate& fate_;
   int steps_max_;
 };

@@ -18,7 +18,7 @@ struct SimulationSettings {
   int messages = 2;           // to each of them
   int steps = 4;              // of the model, at most, per turn
   double fault = 0.05;        // of each wait
-  bool rival = false;         // a second process, which takes sessions that are not free
+  bool rival = false;         // a second node, which takes sessions that are not free
   bool forget_calls = false;  // breaks the cell's job table: the check must notice
 };
 
@@ -31,6 +31,8 @@ struct SimulationOutcome {
   int notes = 0;
   int server_calls = 0;
   int left_sandboxes = 0;  // that live, though no session has them
+  int handed_over = 0;     // said to the process that did not have the session
+  int moves = 0;           // of sessions from one node to the other
   std::vector<std::vector<StoredEvent>> logs;
 };
 

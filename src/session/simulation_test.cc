@@ -36,7 +36,8 @@ void note(const std::vector<StoredEvent>& log, std::set<std::string>& met) {
       met.emplace("agent of an agent");
     if (std::holds_alternative<ContextSummarised>(event)) met.emplace("summary");
     if (const auto* called = std::get_if<ToolCalled>(&event))
-      if (called->name.starts_with("memory_") || called->name.starts_with("far_"))
+      if (called->name.starts_with("memory_") || called->name.starts_with("far_") ||
+          called->name == "bash")
         met.insert(called->name);
     if (std::holds_alternative<ServerTrouble>(event)) met.emplace("server trouble");
     if (std::holds_alternative<UserDecision>(event)) met.emplace("decision of a person");
@@ -50,6 +51,8 @@ void note(const std::vector<StoredEvent>& log, std::set<std::string>& met) {
     if (const auto* graded = std::get_if<OutcomeGraded>(&event))
       met.insert("outcome " + std::string(name_of(graded->verdict)));
     if (std::holds_alternative<UserDecision>(event)) met.emplace("decision");
+    if (const auto* access = std::get_if<AccessEnded>(&event))
+      met.insert("access " + std::string(name_of(access->outcome)));
     if (std::holds_alternative<UserToolResult>(event)) met.emplace("result from outside");
     if (const auto* answered = std::get_if<ModelAnswered>(&event);
         answered && !answered->redacted.empty())
@@ -69,10 +72,14 @@ void note(const std::vector<StoredEvent>& log, std::set<std::string>& met) {
 // A failing seed replays with PONS_SIMULATION_SEED=N PONS_SIMULATION_SEEDS=1.
 TEST_F(Simulation, WhateverFailsEachSessionFinishesAndNothingHappensTwice) {
   int crashes = 0;
+  int handed_over = 0;
+  int moves = 0;
   std::set<std::string> met;
   for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds(); ++seed) {
     const SimulationOutcome outcome = simulate({.seed = seed, .rival = seed % 3 == 0});
     crashes += outcome.crashes;
+    handed_over += outcome.handed_over;
+    moves += outcome.moves;
     for (const auto& log : outcome.logs) note(log, met);
     EXPECT_TRUE(outcome.finished) << "seed " << seed;
     for (const std::string& violation : outcome.violations)
@@ -81,6 +88,8 @@ TEST_F(Simulation, WhateverFailsEachSessionFinishesAndNothingHappensTwice) {
   }
   if (seeds() < 500) return;
   EXPECT_GT(crashes, 250);
+  EXPECT_GT(handed_over, 100) << "to the node that has the session";
+  EXPECT_GT(moves, 100) << "of sessions to another node";
   // A world in which nothing happens proves nothing.
   for (const char* wanted : {"agent of an agent",
                              "summary",
@@ -101,6 +110,7 @@ TEST_F(Simulation, WhateverFailsEachSessionFinishesAndNothingHappensTwice) {
                              "trouble passing",
                              "trouble too_long",
                              "trouble interrupted",
+                             "bash",
                              "memory_write",
                              "far_do",
                              "far_ask",
@@ -113,6 +123,9 @@ TEST_F(Simulation, WhateverFailsEachSessionFinishesAndNothingHappensTwice) {
                              "outcome needs_revision",
                              "outcome failed",
                              "decision",
+                             "access allowed",
+                             "access denied",
+                             "access withdrawn",
                              "result from outside"})
     EXPECT_TRUE(met.contains(wanted)) << wanted << " never happened";
 }

@@ -30,14 +30,11 @@ class Simulation {
         time_(*loop_),
         clock_(*loop_),
         fate_(*loop_, clock_, settings.seed, settings.fault),
-        model_(fate_, settings.steps),
-        hands_(*loop_, boxes_, fate_),
+        model_(bills_, fate_, settings.steps),
         notes_(notebook_, fate_),
         servers_(server_book_, fate_),
-        boundary_(fate_) {
-    hands_.forget_calls = settings.forget_calls;
-    if (settings.fault > 0) hands_.hang_one_in = 60;
-  }
+        desk_(desk_book_, fate_),
+        boundary_(fate_) {}
 
   SimulationOutcome run() {
     SimulationOutcome outcome;
@@ -58,13 +55,20 @@ class Simulation {
  private:
   struct Process {
     Process(Simulation& world, std::string owner)
-        : log(world.tables_, world.fate_, world.clock_, std::move(owner)),
-          sessions(*world.loop_, world.clock_, log, world.model_, world.hands_, world.boundary_,
-                   {.notes = &world.notes_, .servers = &world.servers_}),
+        : node(world.settings_.rival ? owner : std::string()),
+          log(world.tables_, world.fate_, world.clock_, owner),
+          hands(*world.loop_, world.boxes_, world.fate_, node),
+          sessions(*world.loop_, world.clock_, log, world.model_, hands, world.boundary_,
+                   {.notes = &world.notes_, .servers = &world.servers_, .desk = &world.desk_},
+                   {.node = node}),
           tasks(*world.loop_) {
+      hands.forget_calls = world.settings_.forget_calls;
+      if (world.settings_.fault > 0) hands.hang_one_in = 60;
       tasks.spawn(sessions.keep_going());
     }
+    std::string node;  // among several
     SimulatedLog log;
+    SimulatedHands hands;
     Sessions sessions;
     linux::TaskGroup tasks;
   };
@@ -77,18 +81,23 @@ class Simulation {
     if (number % 4 == 3) agent.budget_tokens = 3'000;
     if (number % 2 == 0) agent.memory = {{.store = "memstore_1", .name = "notes"}};
     if (number % 5 < 2) agent.servers = {{.name = "far", .url = "https://far.example/mcp"}};
+    const bool has_machine = number % 4 == 1;
+    if (has_machine) agent.tools = {"bash", std::string(kAskHuman), std::string(kSpawnAgent)};
     if (number % 3 == 2) {
       agent.has_threads = true;
-      agent.members = Members({helper()});
+      agent.members = Members({helper(has_machine)});
     }
     return agent;
   }
 
   // Works for others, and waits for people.
-  static AgentSpec helper() {
+  static AgentSpec helper(bool has_machine) {
+    std::vector<std::string> tools = {std::string(kProvision), std::string(kExecute),
+                                      std::string(kAskHuman)};
+    if (has_machine) tools = {"bash", std::string(kAskHuman)};
     return {.name = "helper",
             .model = "m",
-            .tools = {std::string(kProvision), std::string(kExecute), std::string(kAskHuman)},
+            .tools = std::move(tools),
             .asks = {std::string(kExecute)},
             .custom = {{.name = "fetch", .definition = R"({"name":"fetch"})"}},
             .calls_per_turn = 30};
@@ -123,7 +132,8 @@ class Simulation {
       std::vector<std::pair<std::string, Status>> all;
       for (const auto& [id, stored] : tables_.sessions) all.emplace_back(id, stored.summary.status);
       for (const auto& [id, status] : all) {
-        if (status == Status::kWaitsForPerson) co_await answer(id);
+        if (is_for_people(status) && status != Status::kWaitsInThread) co_await answer(id);
+        if (status == Status::kRunning && !fate_.is_calm() && fate_.pick(8) == 0) co_await wish(id);
         if (status == Status::kIdle)
           at_work_since.erase(id);
         else if (at_work_since.emplace(id, loop_->now()).first->second <
@@ -133,8 +143,31 @@ class Simulation {
     }
   }
 
+  // A program in a sandbox asks, and whoever tells the session of it is not sure to be heard.
+  Task<> wish(std::string id) {
+    if (processes_.empty()) co_return;
+    Process& process = anyone();
+    if (wishes_ == 0 || fate_.pick(3) > 0) ++wishes_;
+    const std::string request = fmt::format("acc_{}_{}", id, wishes_);
+    if (fate_.pick(6) == 0)
+      co_await ask(process, add(process.sessions, id, AccessEnded{.request = request}));
+    else
+      co_await ask(process, add(process.sessions, id,
+                                AccessAsked{.request = request,
+                                            .host = "a.example",
+                                            .port = 443,
+                                            .wish = R"({"host":"a.example"})",
+                                            .node = process.node}));
+  }
+
   Task<> answer(std::string id) {
     const State state = fold(State{}, tables_.sessions.at(id).events);
+    for (const AccessWait& access : state.access) {
+      if (access.decision || processes_.empty()) continue;
+      Process& process = anyone();
+      co_await ask(process, add(process.sessions, id,
+                                UserDecision{.call = access.seq, .allowed = fate_.pick(3) > 0}));
+    }
     for (const Call& call : state.calls) {
       if (!call.is_open() || call.waits_for == WaitsFor::kNobody || processes_.empty()) continue;
       Event answer = UserAnswer{.call = call.seq, .text = "it"};
@@ -216,12 +249,27 @@ class Simulation {
 
   Process& anyone() { return *processes_[fate_.pick(processes_.size())]; }
 
+  void start_process(const std::string& name) {
+    Process& process = *processes_.emplace_back(std::make_unique<Process>(*this, name));
+    for (const auto& [id, stored] : tables_.sessions)
+      if (fate_.pick(2) == 0) process.tasks.spawn(watch(process.sessions, id));
+  }
   void start_processes() {
-    processes_.push_back(std::make_unique<Process>(*this, "first"));
-    if (settings_.rival) processes_.push_back(std::make_unique<Process>(*this, "second"));
-    for (const auto& process : processes_)
-      for (const auto& [id, stored] : tables_.sessions)
-        if (fate_.pick(2) == 0) process->tasks.spawn(watch(process->sessions, id));
+    start_process("first");
+    if (settings_.rival) start_process("second");
+  }
+
+  // One of two nodes is gone for a while, which may be longer than the other waits for it.
+  void lose_one(SimulationOutcome& outcome) {
+    if (!settings_.rival) return;
+    if (processes_.size() == 2 && !fate_.is_calm() && fate_.pick(600) == 0) {
+      ++outcome.crashes;
+      const auto lost = processes_.begin() + static_cast<std::ptrdiff_t>(fate_.pick(2));
+      lost_ = (*lost)->node;
+      processes_.erase(lost);
+      back_at_ = loop_->now() + std::chrono::seconds(fate_.pick(120));
+    }
+    if (processes_.size() == 1 && loop_->now() >= back_at_) start_process(lost_);
   }
 
   // ---- the run
@@ -237,10 +285,12 @@ class Simulation {
     while (loop_->now() < end) {
       co_await loop_->sleep_for(std::chrono::milliseconds(200));
       if (loop_->now() > calm) fate_.calm_down();
+      lose_one(outcome);
       if (fate_.crash_wanted) {
         ++outcome.crashes;
         processes_.clear();
         fate_.crash_wanted = false;
+        if (fate_.pick(4) == 0) boxes_.alive.clear();  // it was all of the host that went down
         co_await loop_->sleep_for(std::chrono::milliseconds(fate_.pick(5'000)));
         start_processes();
       }
@@ -280,10 +330,12 @@ class Simulation {
           called != nullptr && !begun.emplace(called->asked, called->block).second)
         say_wrong(fmt::format("call {} of answer {} begins twice", called->block, called->asked));
       if (const auto* released = std::get_if<SandboxReleased>(&event.event))
-        if (boxes_.alive.contains(released->sandbox)) say_wrong("a released sandbox lives on");
+        if (boxes_.alive.contains(released->sandbox) && !is_of_rivals(released->sandbox))
+          say_wrong("a released sandbox lives on");
       if (write_public(event).find(SimulatedBoundary::kSecret) != std::string::npos)
         say_wrong(fmt::format("event {} shows a secret", event.seq));
     }
+    outcome.moves += static_cast<int>(fold(State{}, stored.events).moves);
     for (const Divergence& divergence : replay(stored.events))
       say_wrong(fmt::format("replay differs at {}: expected {} found {}", divergence.seq,
                             divergence.expected, divergence.found));
@@ -295,8 +347,49 @@ class Simulation {
       });
       if (times != 1) say_wrong(fmt::format("message {} is there {} times", text, times));
     }
+    check_paid(id, stored.events, say_wrong);
     check_said_together(stored.events, say_wrong);
     check_threads(stored.events, say_wrong);
+    check_access(stored.events, say_wrong);
+  }
+
+  // What its questions came to is what the session has used by itself, whatever became of them.
+  void check_paid(const std::string& id, const std::vector<StoredEvent>& events,
+                  auto& say_wrong) const {
+    Usage used = fold(State{}, events).usage;
+    const auto take_off = [&](const Usage& usage) {
+      used += {.input = -usage.input, .output = -usage.output};
+    };
+    for (const StoredEvent& stored : events) {
+      if (const auto* ended = std::get_if<ToolEnded>(&stored.event)) take_off(ended->usage);
+      if (const auto* charged = std::get_if<AgentCharged>(&stored.event)) take_off(charged->usage);
+    }
+    Usage billed;
+    for (const auto& [question, bill] : bills_.all)
+      if (bill.session == id) billed += bill.usage;
+    if (used != billed)
+      say_wrong(fmt::format("has paid {} and {} of {} and {}", used.input, used.output,
+                            billed.input, billed.output));
+  }
+
+  // Each wish is asked once and ends once, and as the desk has it.
+  void check_access(const std::vector<StoredEvent>& events, auto& say_wrong) const {
+    std::set<std::string> open;
+    std::set<std::string> over;
+    for (const StoredEvent& stored : events) {
+      if (const auto* asked = std::get_if<AccessAsked>(&stored.event);
+          asked != nullptr && !open.insert(asked->request).second)
+        say_wrong(asked->request + " is asked twice");
+      const auto* ended = std::get_if<AccessEnded>(&stored.event);
+      if (ended == nullptr) continue;
+      if (!open.contains(ended->request) || !over.insert(ended->request).second)
+        say_wrong(ended->request + " ends without having been asked, or twice");
+      const auto decided = desk_book_.decided.find(ended->request);
+      const bool is_allowed = decided != desk_book_.decided.end() && decided->second;
+      if (ended->outcome == AccessOutcome::kAllowed && !is_allowed)
+        say_wrong(ended->request + " is said to be allowed");
+    }
+    if (open.size() != over.size()) say_wrong("a wish waits in a session that rests");
   }
 
   // A note stands directly behind the message that it was said with.
@@ -340,7 +433,45 @@ class Simulation {
       if (runs > 1)
         outcome.violations.push_back(fmt::format("a server did {} {} times", call, runs));
     if (!tables_.chores.empty()) outcome.violations.push_back("chores are left over");
-    outcome.left_sandboxes = static_cast<int>(boxes_.alive.size());
+    outcome.handed_over = static_cast<int>(tables_.inputs.size());
+    if (std::ranges::any_of(tables_.inputs, [](const auto& input) { return !input.second.reply; }))
+      outcome.violations.push_back("something that was handed over has no reply");
+    for (const std::string& question : bills_.asked_twice)
+      outcome.violations.push_back(question + " was asked twice");
+    // All sessions rest: nobody waits for a command any more.
+    for (const auto& [call, sandbox] : boxes_.running)
+      if (boxes_.alive.contains(sandbox) && !is_of_rivals(sandbox))
+        outcome.violations.push_back(fmt::format("{} runs on in {}", call, sandbox));
+    for (const std::string& sandbox : boxes_.made_twice)
+      outcome.violations.push_back(sandbox + " was made on both nodes");
+    check_left(outcome);
+  }
+
+  // Who has lost a session to a rival may make again what the other has ended.
+  bool is_of_rivals(const std::string& sandbox) const {
+    return settings_.rival && boxes_.made_again.contains(sandbox);
+  }
+
+  // What was bound lives on only with the session that keeps it. What was made ahead of a call may
+  // be left by a process that died: its idle time ends it.
+  void check_left(SimulationOutcome& outcome) const {
+    std::set<std::string> held;
+    std::set<std::string> bound;
+    for (const auto& [id, stored] : tables_.sessions) {
+      for (const auto& [name, sandbox] : fold(State{}, stored.events).sandboxes)
+        held.insert(sandbox.id);
+      for (const StoredEvent& event : stored.events)
+        if (const auto* binding = std::get_if<SandboxBound>(&event.event))
+          bound.insert(binding->sandbox);
+    }
+    for (const auto& [id, jobs] : boxes_.alive) {
+      if (held.contains(id)) continue;
+      ++outcome.left_sandboxes;
+      if (bound.contains(id) && !is_of_rivals(id))
+        outcome.violations.push_back(fmt::format("{} is nobody's", id));
+      if (!jobs.empty())
+        outcome.violations.push_back(fmt::format("{} is nobody's, and something ran in it", id));
+    }
   }
 
   bool was_begun(const std::string& call) const {
@@ -363,15 +494,20 @@ class Simulation {
   Boxes boxes_;
   Notebook notebook_;
   ServerBook server_book_;
+  DeskBook desk_book_;
+  Bills bills_;
   SimulatedModel model_;
-  SimulatedHands hands_;
   SimulatedNotes notes_;
   SimulatedServers servers_;
+  SimulatedDesk desk_;
   SimulatedBoundary boundary_;
   std::vector<std::unique_ptr<Process>> processes_;
+  std::string lost_;
+  TimePoint back_at_{};
   std::vector<std::pair<std::string, std::string>> acknowledged_;
   std::vector<std::string> seen_wrong_;
   int talked_ = 0;
+  int wishes_ = 0;
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "handed_over.h"
+
 namespace pons::session {
 
 namespace {
@@ -12,14 +14,14 @@ namespace {
 using store::Statement;
 using store::Value;
 
-// A process that has said nothing for so long is taken for dead.
-constexpr std::int64_t kLeaseMs = 30'000;
 // A value of the store has a limit of its own.
 constexpr std::size_t kBlobPartBytes = 512 << 10;
 
 constexpr std::string_view kSummaryColumns =
-    "id, project_id, agent, parent_id, title, status, ended, head, created, updated, archived, "
-    "input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cost_nano";
+    "id, project_id, agent, parent_id, title, status, ended, parent_call, head, created, updated, "
+    "archived, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cost_nano, home";
+// It waits for something that is not a person.
+constexpr std::string_view kAtWork = "status <> 'idle' AND status <> 'waits_for_person'";
 
 Value dedupe_of(const Event& event) {
   const auto* message = std::get_if<UserMessage>(&event);
@@ -59,19 +61,12 @@ void insert_events(const Lease& lease, std::span<const StoredEvent> events,
   out.push_back(insert_events(lease, head, events));
 }
 
-// An idle session is anybody's.
-Statement update_summary(const Lease& lease, const Summary& summary, std::int64_t now_ms) {
-  const Usage& usage = summary.usage;
+// What was handed over is among the events now; a second time it is none.
+Statement note_taken(const TakenOver& taken, std::int64_t now_ms) {
   return {.sql =
-              "UPDATE sessions SET status = $1, ended = $2, head = $3, updated = $4, "
-              "lease_until = $5, input_tokens = $6, cache_read_tokens = $7, "
-              "cache_write_tokens = $8, output_tokens = $9, cost_nano = $10 "
-              "WHERE id = $11 AND epoch = $12",
-          .values = {std::string(name_of(summary.status)), summary.ended, summary.head,
-                     summary.updated_ms,
-                     is_at_rest(summary.status) ? std::int64_t{0} : now_ms + kLeaseMs, usage.input,
-                     usage.cache_read, usage.cache_write, usage.output, usage.cost_nano,
-                     lease.session, lease.epoch},
+              "UPDATE session_inputs SET seqs = $1, answered = $2 "
+              "WHERE id = $3 AND answered IS NULL",
+          .values = {write_seqs(taken.seqs), now_ms, taken.id},
           .must_change = 1};
 }
 
@@ -87,15 +82,16 @@ void insert_blob(const std::string& project, const Blob& blob, store::Transactio
 
 Statement insert_chore(const Chore& chore, std::int64_t now_ms) {
   return {.sql =
-              "INSERT INTO session_chores (id, project_id, session_id, kind, what, created) "
-              "VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING",
-          .values = {chore.id, chore.project, chore.session, chore.kind, chore.what, now_ms}};
+              "INSERT INTO session_chores (id, project_id, session_id, kind, what, created, node) "
+              "VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING",
+          .values = {chore.id, chore.project, chore.session, chore.kind, chore.what, now_ms,
+                     chore.node}};
 }
 
 Result<Status> status_at(const store::Row& row, std::size_t column) {
   const std::string name = TRY(store::text_of(row, column));
   for (const Status status : {Status::kIdle, Status::kRunning, Status::kWaitsForPerson,
-                              Status::kRescheduled, Status::kWaitsInThread})
+                              Status::kRescheduled, Status::kWaitsInThread, Status::kWaitsAtWork})
     if (name == name_of(status)) return status;
   return make_error(ErrorCode::kIo, "read session", fmt::format("unknown status \"{}\"", name));
 }
@@ -108,24 +104,86 @@ Result<Summary> summary_of(const store::Row& row) {
     *text = TRY(store::text_of(row, column++));
   summary.status = TRY(status_at(row, column++));
   summary.ended = TRY(store::text_of(row, column++));
-  for (std::int64_t* number : {&summary.head, &summary.created_ms, &summary.updated_ms})
+  for (std::int64_t* number :
+       {&summary.parent_call, &summary.head, &summary.created_ms, &summary.updated_ms})
     *number = TRY(store::integer_of(row, column++));
   summary.archived_ms = TRY(store::optional_integer_of(row, column++));
   Usage& usage = summary.usage;
   for (std::int64_t* number :
        {&usage.input, &usage.cache_read, &usage.cache_write, &usage.output, &usage.cost_nano})
     *number = TRY(store::integer_of(row, column++));
+  summary.home = TRY(store::text_of(row, column++));
   return summary;
+}
+
+Result<Lease> lease_of(const store::Row& row) {
+  Lease lease;
+  lease.session = TRY(store::text_of(row, 0));
+  lease.project = TRY(store::text_of(row, 1));
+  lease.epoch = TRY(store::integer_of(row, 2));
+  return lease;
 }
 
 }  // namespace
 
-StoreLog::StoreLog(store::Store& store, const Clock& clock, std::string owner)
-    : store_(store), clock_(clock), owner_(std::move(owner)) {}
+StoreLog::StoreLog(store::Store& store, const Clock& clock, StoreLogOptions options)
+    : store_(store), clock_(clock), options_(std::move(options)) {}
 
 std::int64_t StoreLog::now_ms() const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall().time_since_epoch())
       .count();
+}
+
+std::string StoreLog::lease_now(std::vector<store::Value>& values) const {
+  // Not clock_timestamp(), which would keep the server from using an index.
+  if (options_.uses_servers_clock) return "CAST(EXTRACT(EPOCH FROM now()) * 1000 AS BIGINT)";
+  values.emplace_back(now_ms());
+  return fmt::format("CAST(${} AS BIGINT)", values.size());
+}
+
+// When the store was out of reach, everybody's leases are over, and everybody is still there: who
+// has not been heard by it for the length of one does not know who is gone.
+std::string StoreLog::lapsed_before(std::vector<store::Value>& values) const {
+  constexpr std::int64_t kNotNowMs = 24 * 3'600'000;
+  const std::string now = lease_now(values);
+  const bool knows = options_.bell == nullptr ||
+                     (renewed_ != TimePoint{} && clock_.now() - renewed_ <= options_.lease &&
+                      clock_.now() - heard_since_ >= options_.lease);
+  values.emplace_back(knows ? std::int64_t{0} : kNotNowMs);
+  return fmt::format("{} - ${}", now, values.size());
+}
+
+void StoreLog::ring(std::string_view topic, const std::string& session) const {
+  if (options_.bell != nullptr) options_.bell->ring(fmt::format("{}{}", topic, session));
+}
+
+// An idle session is anybody's. In PostgreSQL a lease that is still fresh stays as it is: it is in
+// an index, and a row none of whose indexed columns change is rewritten in its place.
+Statement StoreLog::update_summary(const Lease& lease, const Summary& summary) const {
+  const Usage& usage = summary.usage;
+  const bool rests = is_at_rest(summary.status);
+  Statement statement{
+      .sql = {},
+      .values = {std::string(name_of(summary.status)), summary.ended, summary.head,
+                 summary.updated_ms, usage.input, usage.cache_read, usage.cache_write, usage.output,
+                 usage.cost_nano, lease.session, lease.epoch, summary.home},
+      .must_change = 1};
+  std::string until = "0";
+  if (!rests) {
+    statement.values.emplace_back(lease_ms());
+    const std::size_t length = statement.values.size();
+    const std::string now = lease_now(statement.values);
+    until = fmt::format("{} + ${}", now, length);
+    if (is_postgres())
+      until = fmt::format("CASE WHEN lease_until > {0} + ${1} / 2 THEN lease_until ELSE {2} END",
+                          now, length, until);
+  }
+  statement.sql = fmt::format(
+      "UPDATE sessions SET status = $1, ended = $2, head = $3, updated = $4, lease_until = {}, "
+      "input_tokens = $5, cache_read_tokens = $6, cache_write_tokens = $7, output_tokens = $8, "
+      "cost_nano = $9, home = $12 WHERE id = $10 AND epoch = $11",
+      until);
+  return statement;
 }
 
 Task<Result<Lease>> StoreLog::create(Summary summary, std::vector<StoredEvent> events) {
@@ -134,16 +192,16 @@ Task<Result<Lease>> StoreLog::create(Summary summary, std::vector<StoredEvent> e
   all.push_back(
       {.sql = "INSERT INTO sessions (id, project_id, agent, parent_id, title, status, ended, head, "
               "epoch, owner, lease_until, created, updated, input_tokens, cache_read_tokens, "
-              "cache_write_tokens, output_tokens, cost_nano) "
-              "SELECT $1, $2, $3, $4, $5, 'idle', '', 0, 1, $6, 0, $7, $7, 0, 0, 0, 0, 0 "
+              "cache_write_tokens, output_tokens, cost_nano, parent_call) "
+              "SELECT $1, $2, $3, $4, $5, 'idle', '', 0, 1, $6, 0, $7, $7, 0, 0, 0, 0, 0, $8 "
               "WHERE $4 <> '' OR (SELECT sessions_max FROM projects WHERE id = $2) IS NULL "
               "OR (SELECT count(*) FROM sessions WHERE project_id = $2 AND archived IS NULL "
               "AND parent_id = '') < (SELECT sessions_max FROM projects WHERE id = $2)",
-       .values = {summary.id, summary.project, summary.agent, summary.parent, summary.title, owner_,
-                  summary.created_ms},
+       .values = {summary.id, summary.project, summary.agent, summary.parent, summary.title,
+                  options_.owner, summary.created_ms, summary.parent_call},
        .must_change = 1});
   insert_events(lease, events, all);
-  all.push_back(update_summary(lease, summary, now_ms()));
+  all.push_back(update_summary(lease, summary));
   auto written = co_await store_.write(std::move(all));
   if (!written && written.error().code == ErrorCode::kConflict)
     co_return co_await why_not_made(std::move(summary), std::move(written).error());
@@ -166,22 +224,52 @@ Task<Error> StoreLog::why_not_made(Summary summary, Error otherwise) {
                                    store::integer_of(rows->front(), 0).value_or(0)));
 }
 
-Task<Result<Lease>> StoreLog::take(std::string session) {
-  const std::int64_t now = now_ms();
-  Statement statement{.sql =
-                          "UPDATE sessions SET epoch = epoch + 1, owner = $1, lease_until = $2 "
-                          "WHERE id = $3 AND archived IS NULL AND (owner = $1 OR lease_until < $4) "
-                          "RETURNING project_id, epoch",
-                      .values = {owner_, now + kLeaseMs, session, now}};
+Task<Result<Lease>> StoreLog::take(std::string session, Take how) {
+  Statement statement{.sql = {}, .values = {options_.owner, lease_ms(), session}};
+  const std::string now = lease_now(statement.values);
+  const std::string lapsed = lapsed_before(statement.values);
+  const std::string home =
+      how == Take::kAnyway ? std::string()
+                           : fmt::format(
+                                 " AND (home = '' OR home = $1 OR NOT EXISTS (SELECT 1 FROM nodes "
+                                 "WHERE name = sessions.home AND alive_until >= {}))",
+                                 lapsed);
+  statement.sql = fmt::format(
+      "UPDATE sessions SET epoch = epoch + 1, owner = $1, lease_until = {} + $2 "
+      "WHERE id = $3 AND archived IS NULL AND (owner = $1 OR (lease_until < {}{})) "
+      "RETURNING id, project_id, epoch",
+      now, lapsed, home);
   store::Transaction all;
   all.push_back(std::move(statement));
   CO_TRY(const auto outcomes, co_await store_.write(std::move(all)));
   if (outcomes.front().rows.empty()) co_return co_await why_not(std::move(session));
-  const store::Row& row = outcomes.front().rows.front();
-  Lease lease{.session = std::move(session)};
-  CO_TRY(lease.project, store::text_of(row, 0));
-  CO_TRY(lease.epoch, store::integer_of(row, 1));
-  co_return lease;
+  co_return lease_of(outcomes.front().rows.front());
+}
+
+// In PostgreSQL others who claim at the same moment pass over the rows that this one has; the list
+// is made once, before anything is changed. SQLite has one writer.
+Task<Result<std::vector<Lease>>> StoreLog::claim(std::int64_t limit) {
+  Statement statement{.sql = {}, .values = {options_.owner, lease_ms(), limit}};
+  const std::string now = lease_now(statement.values);
+  const std::string left = fmt::format(
+      "SELECT id FROM sessions WHERE {} AND archived IS NULL AND owner <> $1 AND lease_until < {} "
+      "ORDER BY lease_until, id LIMIT $3",
+      kAtWork, lapsed_before(statement.values));
+  statement.sql = fmt::format(
+      "UPDATE sessions SET epoch = epoch + 1, owner = $1, lease_until = {} + $2 WHERE id {} "
+      "RETURNING id, project_id, epoch",
+      now,
+      is_postgres() ? fmt::format("= ANY (ARRAY ({} FOR UPDATE SKIP LOCKED))", left)
+                    : fmt::format("IN ({})", left));
+  store::Transaction all;
+  all.push_back(std::move(statement));
+  CO_TRY(const auto outcomes, co_await store_.write(std::move(all)));
+  std::vector<Lease> leases;
+  for (const store::Row& row : outcomes.front().rows) {
+    CO_TRY(auto lease, lease_of(row));
+    leases.push_back(std::move(lease));
+  }
+  co_return leases;
 }
 
 Task<Error> StoreLog::why_not(std::string session) {
@@ -195,22 +283,58 @@ Task<Error> StoreLog::why_not(std::string session) {
 
 Task<Result<void>> StoreLog::append(const Batch& batch) {
   store::Transaction all;
-  insert_events(batch.lease, batch.events, all);
-  all.push_back(update_summary(batch.lease, batch.summary, now_ms()));
+  // What is long goes first: whoever is lost while it is sent has no row of the session locked.
   for (const Blob& blob : batch.blobs) insert_blob(batch.lease.project, blob, all);
+  insert_events(batch.lease, batch.events, all);
+  all.push_back(update_summary(batch.lease, batch.summary));
   for (const Chore& chore : batch.chores) all.push_back(insert_chore(chore, now_ms()));
+  for (const TakenOver& taken : batch.taken) all.push_back(note_taken(taken, now_ms()));
   CO_TRY_VOID(co_await store_.write(std::move(all)));
+  ring(kSessionTopic, batch.lease.session);
+  if (std::ranges::any_of(batch.chores,
+                          [this](const Chore& chore) { return chore.node != options_.owner; }))
+    ring(kChoreTopic, "");
   co_return {};
 }
 
+// Where others are, they see by it also who is there to have idle sessions.
 Task<Result<void>> StoreLog::renew() {
   store::Transaction all;
-  all.push_back({.sql =
-                     "UPDATE sessions SET lease_until = $1 WHERE owner = $2 AND status <> 'idle' "
-                     "AND status <> 'waits_for_person'",
-                 .values = {now_ms() + kLeaseMs, owner_}});
-  CO_TRY_VOID(co_await store_.write(std::move(all)));
+  Statement sessions{.sql = {}, .values = {options_.owner, lease_ms()}};
+  sessions.sql = fmt::format("UPDATE sessions SET lease_until = {} + $2 WHERE owner = $1 AND {}",
+                             lease_now(sessions.values), kAtWork);
+  all.push_back(std::move(sessions));
+  if (options_.bell != nullptr) {
+    Statement node{.sql = {}, .values = {options_.owner, lease_ms(), now_ms()}};
+    node.sql = fmt::format(
+        "INSERT INTO nodes (name, started, alive_until) VALUES ($1, $3, {} + $2) "
+        "ON CONFLICT (name) DO UPDATE SET alive_until = excluded.alive_until",
+        lease_now(node.values));
+    all.push_back(std::move(node));
+  }
+  const TimePoint begun = clock_.now();
+  const auto written = co_await store_.write(std::move(all));
+  const TimePoint now = clock_.now();
+  // A store that was slow to us may have been out of reach for others: they get their time to come
+  // back, counted from when it answers again.
+  constexpr int kSlowPart = 4;
+  const bool was_away = !written || now - begun > options_.lease / kSlowPart;
+  if (renewed_ == TimePoint{} || begun - renewed_ > options_.lease || was_away) heard_since_ = now;
+  if (!written) co_return written.error();
+  renewed_ = begun;
   co_return {};
+}
+
+Task<Result<std::vector<store::Row>>> StoreLog::read_as_many(Statement statement,
+                                                             std::size_t limit_at) {
+  auto rows = co_await store_.read(statement);
+  auto& limit = std::get<std::int64_t>(statement.values[limit_at]);
+  // Together they are more than the store gives at once; each alone is not.
+  while (!rows && rows.error().code == ErrorCode::kLimit && limit > 1) {
+    limit = std::max<std::int64_t>(1, limit / 4);
+    rows = co_await store_.read(statement);
+  }
+  co_return rows;
 }
 
 Task<Result<std::vector<StoredEvent>>> StoreLog::read(std::string session, Seq after,
@@ -219,16 +343,10 @@ Task<Result<std::vector<StoredEvent>>> StoreLog::read(std::string session, Seq a
                           "SELECT seq, at, type, body FROM session_events "
                           "WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
                       .values = {std::move(session), after, limit}};
-  auto rows = co_await store_.read(statement);
-  // Together they are more than the store gives at once; each alone is not.
-  while (!rows && rows.error().code == ErrorCode::kLimit && limit > 1) {
-    limit = std::max<std::int64_t>(1, limit / 4);
-    statement.values.back() = limit;
-    rows = co_await store_.read(statement);
-  }
-  if (!rows) co_return rows.error();
+  constexpr std::size_t kLimitAt = 2;
+  CO_TRY(const auto rows, co_await read_as_many(std::move(statement), kLimitAt));
   std::vector<StoredEvent> events;
-  for (const store::Row& row : *rows) {
+  for (const store::Row& row : rows) {
     StoredEvent stored;
     CO_TRY(stored.seq, store::integer_of(row, 0));
     CO_TRY(stored.at_ms, store::integer_of(row, 1));
@@ -276,13 +394,14 @@ Task<Result<std::vector<Summary>>> StoreLog::list(ListQuery query) {
   co_return found;
 }
 
-Task<Result<std::vector<std::string>>> StoreLog::list_orphans() {
-  constexpr std::int64_t kRowsMax = 10'000;
-  CO_TRY(const auto rows,
-         co_await store_.read({.sql = "SELECT id FROM sessions WHERE status <> 'idle' "
-                                      "AND status <> 'waits_for_person' "
-                                      "AND (owner = $1 OR lease_until < $2) ORDER BY id LIMIT $3",
-                               .values = {owner_, now_ms(), kRowsMax}}));
+Task<Result<std::vector<std::string>>> StoreLog::list_orphans(std::string after,
+                                                              std::int64_t limit) {
+  Statement statement{.sql = {}, .values = {options_.owner, limit, std::move(after)}};
+  statement.sql = fmt::format(
+      "SELECT id FROM sessions WHERE {} AND (owner = $1 OR lease_until < {}) AND id > $3 "
+      "ORDER BY id LIMIT $2",
+      kAtWork, lapsed_before(statement.values));
+  CO_TRY(const auto rows, co_await store_.read(std::move(statement)));
   std::vector<std::string> ids;
   for (const store::Row& row : rows) {
     CO_TRY(auto id, store::text_of(row, 0));
@@ -291,15 +410,32 @@ Task<Result<std::vector<std::string>>> StoreLog::list_orphans() {
   co_return ids;
 }
 
-// Nobody appends to it any more: the epoch is another.
-Task<Result<void>> StoreLog::archive(std::string session, std::int64_t at_ms) {
+// Nobody appends to it any more: the epoch is another. What the log says of it is stored in the
+// same commit, so that whoever follows it sees an end, and nothing behind it.
+Task<Result<std::vector<StoredEvent>>> StoreLog::archive(std::string session, std::int64_t at_ms,
+                                                         Farewell farewell) {
+  std::vector<StoredEvent> said;
+  if (farewell == Farewell::kSaid) said.push_back({.at_ms = at_ms, .event = Archived{}});
   store::Transaction all;
-  all.push_back({.sql = "UPDATE sessions SET archived = $1, epoch = epoch + 1 "
-                        "WHERE id = $2 AND archived IS NULL AND status = 'idle'",
+  all.push_back({.sql = fmt::format("UPDATE sessions SET archived = $1, updated = $1, "
+                                    "epoch = epoch + 1, head = head + {} WHERE id = $2 "
+                                    "AND archived IS NULL AND status = 'idle' RETURNING head",
+                                    said.size()),
                  .values = {at_ms, session},
                  .must_change = 1});
-  CO_TRY_VOID(co_await store_.write(std::move(all)));
-  co_return {};
+  for (const StoredEvent& stored : said)
+    all.push_back(
+        {.sql = "INSERT INTO session_events (session_id, seq, project_id, at, type, body) "
+                "SELECT id, head, project_id, CAST($1 AS BIGINT), CAST($2 AS TEXT), "
+                "CAST($3 AS TEXT) FROM sessions WHERE id = $4",
+         .values = {at_ms, std::string(type_of(stored.event)), write_body(stored.event), session},
+         .must_change = 1});
+  CO_TRY(const auto outcomes, co_await store_.write(std::move(all)));
+  for (StoredEvent& stored : said) {
+    CO_TRY(stored.seq, store::integer_of(outcomes.front().rows.front(), 0));
+    ring(kSessionTopic, session);
+  }
+  co_return said;
 }
 
 Task<Result<std::string>> StoreLog::read_blob(std::string project, std::string digest) {
@@ -319,16 +455,23 @@ Task<Result<std::string>> StoreLog::read_blob(std::string project, std::string d
 }
 
 Task<Result<std::vector<Chore>>> StoreLog::list_chores(std::int64_t limit) {
-  CO_TRY(const auto rows,
-         co_await store_.read({.sql = "SELECT id, project_id, session_id, kind, what "
-                                      "FROM session_chores ORDER BY created, id LIMIT $1",
-                               .values = {limit}}));
+  // What can be done anywhere is done by others, too, when the one that was to do it is gone.
+  const std::string node = options_.bell == nullptr ? std::string() : options_.owner;
+  Statement statement{.sql = {}, .values = {node, limit}};
+  statement.sql = fmt::format(
+      "SELECT id, project_id, session_id, kind, what, node FROM session_chores "
+      "WHERE node = $1 OR node = '' OR (kind IN ('stop_session', 'charge_question') "
+      "AND NOT EXISTS (SELECT 1 "
+      "FROM nodes WHERE name = session_chores.node AND alive_until >= {})) "
+      "ORDER BY created, id LIMIT $2",
+      lapsed_before(statement.values));
+  CO_TRY(const auto rows, co_await store_.read(std::move(statement)));
   std::vector<Chore> chores;
   for (const store::Row& row : rows) {
     Chore chore;
     std::size_t column = 0;
     for (std::string* text :
-         {&chore.id, &chore.project, &chore.session, &chore.kind, &chore.what}) {
+         {&chore.id, &chore.project, &chore.session, &chore.kind, &chore.what, &chore.node}) {
       CO_TRY(*text, store::text_of(row, column++));
     }
     chores.push_back(std::move(chore));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -20,9 +21,10 @@ namespace {
 
 class SetClock final : public Clock {
  public:
-  TimePoint now() const override { return {}; }
+  TimePoint now() const override { return time; }
   WallTime wall() const override { return WallTime(std::chrono::milliseconds(now_ms)); }
   std::int64_t now_ms = 1'000'000;
+  TimePoint time{std::chrono::hours(1)};
 };
 
 class StoreLogTest : public testing::TestWithParam<store::Dialect> {
@@ -135,6 +137,22 @@ TEST_P(StoreLogTest, AProjectHasNoMoreSessionsThanItMayHaveAndAgentsOfAgentsDoNo
   EXPECT_EQ(count("sessions"), 3);
 }
 
+TEST_P(StoreLogTest, WhichCallWantedASessionIsOnRecordAndStays) {
+  Story story;
+  create("a", story);
+  Summary child = summary_of("c", story);
+  child.parent = "a";
+  child.parent_call = 7;
+  const auto lease = run(one_->create(child, story.events));
+  ASSERT_TRUE(lease);
+  story.say("hi");
+  ASSERT_TRUE(run(one_->append(batch_of(*lease, story, child.head))));
+  const Summary found = run(one_->find("c")).value();
+  EXPECT_EQ(found.parent_call, 7);
+  EXPECT_EQ(found.head, story.state.head) << "no column took another's place";
+  EXPECT_EQ(run(one_->find("a")).value().parent_call, 0);
+}
+
 TEST_P(StoreLogTest, WhatIsAppendedIsReadBack) {
   Story story;
   story.say("hi");
@@ -165,9 +183,10 @@ TEST_P(StoreLogTest, AnOldEpochStoresNothing) {
   Story story;
   story.say("hi");
   const Lease old = create("s", story);
-  EXPECT_EQ(run(two_->take("s")).error().code, ErrorCode::kConflict) << "it lives";
+  EXPECT_EQ(run(two_->take("s", Take::kUnlessAtHome)).error().code, ErrorCode::kConflict)
+      << "it lives";
   clock_.now_ms += 31'000;
-  const Lease now = run(two_->take("s")).value();
+  const Lease now = run(two_->take("s", Take::kUnlessAtHome)).value();
   EXPECT_EQ(now.epoch, old.epoch + 1);
   EXPECT_EQ(now.project, "p");
   const Seq before = story.state.head;
@@ -286,17 +305,35 @@ TEST_P(StoreLogTest, OrphansAreThoseAtWorkThatNoLivingProcessHas) {
   waiting.say("hi");
   waiting.call({{"ask_human", R"({"question":"?"})"}});
   create("waiting", waiting);
-  EXPECT_EQ(run(one_->list_orphans()).value(), std::vector<std::string>{"working"})
+  EXPECT_EQ(run(one_->list_orphans("", 100)).value(), std::vector<std::string>{"working"})
       << "it was started again: what it had is its own";
-  EXPECT_TRUE(run(two_->list_orphans()).value().empty());
+  EXPECT_TRUE(run(two_->list_orphans("", 100)).value().empty());
   clock_.now_ms += 20'000;
   ASSERT_TRUE(run(one_->renew()));
   clock_.now_ms += 20'000;
-  EXPECT_TRUE(run(two_->list_orphans()).value().empty()) << "it said that it lives";
-  EXPECT_TRUE(run(two_->take("waiting"))) << "who waits for a person is anybody's";
-  EXPECT_TRUE(run(two_->take("idle")));
+  EXPECT_TRUE(run(two_->list_orphans("", 100)).value().empty()) << "it said that it lives";
+  EXPECT_TRUE(run(two_->take("waiting", Take::kUnlessAtHome)))
+      << "who waits for a person is anybody's";
+  EXPECT_TRUE(run(two_->take("idle", Take::kUnlessAtHome)));
   clock_.now_ms += 31'000;
-  EXPECT_EQ(run(two_->list_orphans()).value(), std::vector<std::string>{"working"});
+  EXPECT_EQ(run(two_->list_orphans("", 100)).value(), std::vector<std::string>{"working"});
+}
+
+TEST_P(StoreLogTest, OrphansAreListedPageByPage) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 5; ++i) {
+    Story working;
+    working.say("hi");
+    create(ids.emplace_back(fmt::format("s{}", i)), working);
+  }
+  std::vector<std::string> found;
+  for (std::string after;; after = found.back()) {
+    const auto page = run(one_->list_orphans(after, 2));
+    ASSERT_TRUE(page) << page.error().describe();
+    found.insert(found.end(), page->begin(), page->end());
+    if (page->size() < 2) break;
+  }
+  EXPECT_EQ(found, ids);
 }
 
 TEST_P(StoreLogTest, AnArchivedSessionTakesNothingMore) {
@@ -305,11 +342,17 @@ TEST_P(StoreLogTest, AnArchivedSessionTakesNothingMore) {
   Story working;
   working.say("hi");
   create("w", working);
-  EXPECT_EQ(run(one_->archive("w", 9)).error().code, ErrorCode::kConflict);
-  ASSERT_TRUE(run(one_->archive("s", 9)));
+  EXPECT_EQ(run(one_->archive("w", 9, Farewell::kSaid)).error().code, ErrorCode::kConflict);
+  const auto said = run(one_->archive("s", 9, Farewell::kSaid)).value();
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(run(one_->read("s", story.state.head, 10)).value(), said) << "it is behind all else";
+  EXPECT_EQ(said[0].seq, story.state.head + 1);
+  EXPECT_TRUE(std::holds_alternative<Archived>(said[0].event));
+  EXPECT_EQ(run(one_->find("s")).value().head, said[0].seq);
+  EXPECT_EQ(run(one_->archive("s", 10, Farewell::kSaid)).error().code, ErrorCode::kConflict);
   story.say("hi");
   EXPECT_EQ(run(one_->append(batch_of(lease, story, 1))).error().code, ErrorCode::kConflict);
-  EXPECT_EQ(run(one_->take("s")).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(run(one_->take("s", Take::kUnlessAtHome)).error().code, ErrorCode::kInvalid);
   EXPECT_EQ(run(one_->find("s")).value().archived_ms, 9);
 }
 
@@ -320,7 +363,7 @@ TEST_P(StoreLogTest, ListsArePagedNewestFirst) {
     ASSERT_TRUE(run(one_->create(summary, Story().events)));
   }
   ASSERT_TRUE(run(one_->create(summary_of("other", Story(), "q"), Story().events)));
-  ASSERT_TRUE(run(one_->archive("s1", 1)));
+  ASSERT_TRUE(run(one_->archive("s1", 1, Farewell::kUnsaid)));
   std::vector<std::string> seen;
   std::string before;
   for (;;) {
@@ -342,7 +385,7 @@ TEST_P(StoreLogTest, ListsNeverTouchEvents) {
   open({});
   EXPECT_EQ(run(one_->list({.project = "p"})).value().size(), 1U);
   EXPECT_TRUE(run(one_->find("s")));
-  EXPECT_TRUE(run(one_->list_orphans()));
+  EXPECT_TRUE(run(one_->list_orphans("", 100)));
   EXPECT_FALSE(run(one_->read("s", 0, 1)));
 }
 
@@ -354,6 +397,280 @@ TEST_P(StoreLogTest, ADamagedEventIsRefusedAndNotGuessed) {
     EXPECT_EQ(run(one_->read("s", 0, 10)).error().code, ErrorCode::kIo) << change;
   }
 }
+
+// ---- several processes on one store
+
+class QuietBell final : public store::Bell {
+ public:
+  void ring(std::string topic) override { rung.push_back(std::move(topic)); }
+  void listen(Listener) override {}
+  bool is_open() const override { return true; }
+  std::vector<std::string> rung;
+};
+
+// One whose next write takes a while, or fails.
+class TroubledStore final : public store::Store {
+ public:
+  TroubledStore(store::Store& store, SetClock& clock) : store_(store), clock_(clock) {}
+  store::Dialect dialect() const override { return store_.dialect(); }
+  Task<Result<std::vector<store::Outcome>>> write(store::Transaction transaction) override {
+    clock_.time += delay;
+    clock_.now_ms += std::chrono::duration_cast<std::chrono::milliseconds>(delay).count();
+    if (fails) co_return make_error(ErrorCode::kUnavailable, "write", "the store is away");
+    co_return co_await store_.write(std::move(transaction));
+  }
+  Task<Result<std::vector<store::Row>>> read(store::Statement statement) override {
+    return store_.read(std::move(statement));
+  }
+  Duration delay{0};
+  bool fails = false;
+
+ private:
+  store::Store& store_;
+  SetClock& clock_;
+};
+
+class SharedLogTest : public StoreLogTest {
+ protected:
+  SharedLogTest() : here_(log_of("here")), there_(log_of("there")) {
+    for (int i = 0; i < 3; ++i) {
+      pass(std::chrono::seconds(40));
+      for (StoreLog* log : {here_.get(), there_.get()}) EXPECT_TRUE(run(log->renew()));
+    }
+  }
+  std::unique_ptr<StoreLog> log_of(std::string owner) {
+    return std::make_unique<StoreLog>(
+        *store_, clock_,
+        StoreLogOptions{
+            .owner = std::move(owner), .lease = std::chrono::minutes(1), .bell = &bell_});
+  }
+  void pass(Duration time) {
+    clock_.time += time;
+    clock_.now_ms += std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  }
+  // The other one lives on, and says so.
+  void pass_without_here(Duration time) {
+    for (; time > Duration(0); time -= std::chrono::seconds(20)) {
+      pass(std::chrono::seconds(20));
+      ASSERT_TRUE(run(there_->renew()));
+    }
+  }
+  static std::vector<Event> message(std::string text) {
+    std::vector<Event> events;
+    events.emplace_back(UserMessage{.content = R"([{"type":"text","text":")" + text + "\"}]"});
+    return events;
+  }
+
+  QuietBell bell_;
+  std::unique_ptr<StoreLog> here_;
+  std::unique_ptr<StoreLog> there_;
+};
+
+TEST_P(SharedLogTest, WhatADeadProcessLeavesIsClaimedByOneOfTheOthers) {
+  for (int i = 0; i < 7; ++i) {
+    Story story;
+    story.say("hi");
+    ASSERT_TRUE(run(here_->create(summary_of("s" + std::to_string(i), story), story.events)));
+  }
+  create("idle", Story());
+  EXPECT_TRUE(run(there_->claim(10)).value().empty()) << "their process lives";
+  pass_without_here(std::chrono::minutes(3));
+  std::set<std::string> claimed;
+  for (;;) {
+    const auto some = run(there_->claim(3)).value();
+    if (some.empty()) break;
+    EXPECT_LE(some.size(), 3U);
+    for (const Lease& lease : some) {
+      EXPECT_EQ(lease.epoch, 2);
+      EXPECT_TRUE(claimed.insert(lease.session).second);
+    }
+  }
+  EXPECT_EQ(claimed.size(), 7U);
+}
+
+TEST_P(SharedLogTest, WhoWasNotHeardItselfTakesNothingFromOthers) {
+  Story story;
+  story.say("hi");
+  ASSERT_TRUE(run(here_->create(summary_of("s", story), story.events)));
+  pass(std::chrono::minutes(5));  // the store was away, for both
+  ASSERT_TRUE(run(there_->renew()));
+  EXPECT_TRUE(run(there_->claim(10)).value().empty());
+  EXPECT_TRUE(run(there_->list_orphans("", 100)).value().empty());
+  EXPECT_EQ(run(there_->take("s", Take::kAnyway)).error().code, ErrorCode::kConflict);
+  pass_without_here(std::chrono::seconds(80));
+  EXPECT_EQ(run(there_->claim(10)).value().size(), 1U) << "the other had time to come back";
+}
+
+// Away for less than a lease, so that its own renewals have no gap: the other, whose line came back
+// later, has not said anything yet.
+TEST_P(SharedLogTest, WhoSawTheStoreAwayLeavesTheOthersTimeToComeBack) {
+  Story story;
+  story.say("hi");
+  ASSERT_TRUE(run(here_->create(summary_of("s", story), story.events)));
+  TroubledStore troubled(*store_, clock_);
+  StoreLog log(troubled, clock_,
+               {.owner = "there", .lease = std::chrono::minutes(1), .bell = &bell_});
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(run(log.renew()));
+    ASSERT_TRUE(run(here_->renew()));
+    pass(std::chrono::seconds(20));
+  }
+  for (const bool fails : {true, false}) {
+    troubled.fails = fails;
+    troubled.delay = std::chrono::seconds(30);
+    EXPECT_EQ(run(log.renew()).has_value(), !fails);
+    troubled.fails = false;
+    troubled.delay = Duration(0);
+    pass(std::chrono::seconds(20));
+    ASSERT_TRUE(run(log.renew()));
+    EXPECT_TRUE(run(log.claim(10)).value().empty()) << fails;
+  }
+  for (int i = 0; i < 3; ++i) {
+    pass(std::chrono::seconds(20));
+    ASSERT_TRUE(run(log.renew()));
+  }
+  EXPECT_EQ(run(log.claim(10)).value().size(), 1U) << "who is silent for longer is gone";
+}
+
+TEST_P(SharedLogTest, AnIdleSessionStaysWithItsSandboxesWhileTheirNodeLives) {
+  Summary summary = summary_of("s", Story());
+  summary.home = "here";
+  ASSERT_TRUE(run(here_->create(summary, Story().events)));
+  EXPECT_EQ(run(there_->take("s", Take::kUnlessAtHome)).error().code, ErrorCode::kConflict);
+  const Lease lease = run(here_->take("s", Take::kUnlessAtHome)).value();
+  Story story;
+  story.add(Interrupted{});
+  ASSERT_TRUE(run(here_->append(batch_of(lease, story, 1))));
+  EXPECT_TRUE(run(there_->take("s", Take::kUnlessAtHome))) << "it has none any more";
+}
+
+TEST_P(SharedLogTest, WhoMustMayTakeItFromItsHome) {
+  Summary summary = summary_of("s", Story());
+  summary.home = "here";
+  ASSERT_TRUE(run(here_->create(summary, Story().events)));
+  EXPECT_TRUE(run(there_->take("s", Take::kAnyway)));
+}
+
+TEST_P(SharedLogTest, WhatIsHandedOverIsTakenOnceAndReplied) {
+  Story story;
+  const auto lease = run(here_->create(summary_of("s", story), story.events));
+  ASSERT_TRUE(lease);
+  const auto id = run(there_->hand_over("s", message("hello")));
+  ASSERT_TRUE(id) << id.error().describe();
+  EXPECT_EQ(bell_.rung.back(), "i:s");
+  EXPECT_FALSE(run(there_->find_reply(*id)).value().has_value());
+  EXPECT_TRUE(run(there_->list_inputs(10)).value().empty()) << "the session is another's";
+  const auto waiting = run(here_->list_inputs(10)).value();
+  ASSERT_EQ(waiting.size(), 1U);
+  EXPECT_EQ(waiting[0].events, message("hello"));
+  story.say("hello");
+  Batch batch = batch_of(*lease, story, 1);
+  batch.taken = {{.id = *id, .seqs = {2}}};
+  ASSERT_TRUE(run(here_->append(batch)));
+  EXPECT_EQ(bell_.rung.back(), "s:s");
+  EXPECT_EQ(run(there_->find_reply(*id)).value()->value(), std::vector<Seq>{2});
+  EXPECT_TRUE(run(here_->list_inputs(10)).value().empty());
+  const Seq head = story.state.head;
+  story.say("again");
+  batch = batch_of(*lease, story, head);
+  batch.taken = {{.id = *id, .seqs = {head + 1}}};
+  EXPECT_EQ(run(here_->append(batch)).error().code, ErrorCode::kConflict) << "a second time";
+  EXPECT_EQ(count("session_events"), head);
+}
+
+TEST_P(SharedLogTest, LongInputsAreReadAsManyAsFitTogether) {
+  ASSERT_TRUE(run(here_->create(summary_of("s", Story()), Story().events)));
+  const std::string text(std::size_t{300} << 10, 'x');
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(run(there_->hand_over("s", message(text))));
+  here_.reset();
+  there_.reset();
+  open({.row_bytes = std::size_t{700} << 10});
+  here_ = log_of("here");
+  EXPECT_GE(run(here_->list_inputs(200)).value().size(), 1U);
+}
+
+TEST_P(SharedLogTest, ARefusalReachesWhoHandedItOver) {
+  ASSERT_TRUE(run(here_->create(summary_of("s", Story()), Story().events)));
+  const auto id = run(there_->hand_over("s", message("hello"))).value();
+  ASSERT_TRUE(
+      run(here_->reply(id, "s", make_error(ErrorCode::kInvalid, "add", "nobody waits for it"))));
+  ASSERT_TRUE(run(here_->reply(id, "s", std::vector<Seq>{7}))) << "too late";
+  const auto reply = run(there_->find_reply(id)).value();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(reply->error().message, "nobody waits for it");
+  EXPECT_EQ(run(there_->hand_over("none", message("x"))).error().code, ErrorCode::kLimit);
+  pass(std::chrono::hours(1));
+  ASSERT_TRUE(run(here_->forget_replies()));
+  EXPECT_EQ(run(there_->find_reply(id)).error().code, ErrorCode::kNotFound);
+}
+
+TEST_P(SharedLogTest, InputsOfADeadProcessAreTheOthers) {
+  ASSERT_TRUE(run(here_->create(summary_of("s", Story()), Story().events)));
+  ASSERT_TRUE(run(there_->hand_over("s", message("hello"))));
+  pass_without_here(std::chrono::minutes(3));
+  EXPECT_EQ(run(there_->list_inputs(10)).value().size(), 1U);
+}
+
+TEST_P(SharedLogTest, ChoresAreThoseOfTheirNode) {
+  Story story;
+  const auto lease = run(here_->create(summary_of("s", story), story.events));
+  story.say("hi");
+  Batch batch = batch_of(*lease, story, 1);
+  batch.chores = {{.id = "a",
+                   .project = "p",
+                   .session = "s",
+                   .kind = "destroy_sandbox",
+                   .what = "w",
+                   .node = "here"},
+                  {.id = "b",
+                   .project = "p",
+                   .session = "s",
+                   .kind = "stop_session",
+                   .what = "w",
+                   .node = "here"}};
+  ASSERT_TRUE(run(here_->append(batch)));
+  EXPECT_EQ(run(here_->list_chores(10)).value().size(), 2U);
+  EXPECT_TRUE(run(there_->list_chores(10)).value().empty());
+  pass_without_here(std::chrono::minutes(3));
+  const auto left = run(there_->list_chores(10)).value();
+  ASSERT_EQ(left.size(), 1U) << "a sandbox can only be ended where it is";
+  EXPECT_EQ(left[0].id, "b");
+}
+
+TEST_P(SharedLogTest, HeadsTellFollowersWhatTheyHaveMissed) {
+  Story story;
+  story.say("hi");
+  ASSERT_TRUE(run(here_->create(summary_of("s", story), story.events)));
+  const auto heads = run(there_->read_heads({"s", "none"})).value();
+  EXPECT_EQ(heads, (std::map<std::string, Seq>{{"s", story.state.head}}));
+}
+
+// Ours is wrong by an hour: the leases of others are not ours to judge by it.
+class ServersClockTest : public SharedLogTest {};
+TEST_P(ServersClockTest, LeasesAreByIt) {
+  const auto options = [&](std::string owner) {
+    return StoreLogOptions{
+        .owner = std::move(owner), .lease = std::chrono::minutes(1), .uses_servers_clock = true};
+  };
+  StoreLog one(*store_, clock_, options("one"));
+  StoreLog two(*store_, clock_, options("two"));
+  Story story;
+  story.say("hi");
+  ASSERT_TRUE(run(one.create(summary_of("s", story), story.events)));
+  pass(std::chrono::hours(1));
+  EXPECT_TRUE(run(two.claim(10)).value().empty());
+  EXPECT_EQ(run(two.take("s", Take::kAnyway)).error().code, ErrorCode::kConflict);
+  ASSERT_TRUE(run(store_->write({{.sql = "UPDATE sessions SET lease_until = 1", .values = {}}})));
+  EXPECT_EQ(run(two.claim(10)).value().size(), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Postgres, ServersClockTest, testing::Values(store::Dialect::kPostgres));
+INSTANTIATE_TEST_SUITE_P(Each, SharedLogTest,
+                         testing::Values(store::Dialect::kSqlite, store::Dialect::kPostgres),
+                         [](const auto& info) {
+                           return info.param == store::Dialect::kSqlite ? "Sqlite" : "Postgres";
+                         });
 
 INSTANTIATE_TEST_SUITE_P(Each, StoreLogTest,
                          testing::Values(store::Dialect::kSqlite, store::Dialect::kPostgres),

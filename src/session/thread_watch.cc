@@ -16,6 +16,7 @@ ThreadStatus thread_status_of(const State& agent) {
       return agent.ended ? ThreadStatus::kEnded : ThreadStatus::kRunning;
     case Status::kWaitsForPerson:
     case Status::kWaitsInThread:
+    case Status::kWaitsAtWork:
       return ThreadStatus::kWaits;
     case Status::kRescheduled:
       return ThreadStatus::kRescheduled;
@@ -78,6 +79,10 @@ std::string ThreadWatch::posted(const StoredEvent& stored) const {
   if (call == nullptr || call->waits_for == WaitsFor::kNobody) return {};
   auto json = parse_json(write_public(stored));
   if (!json) return {};
+  if (!call->server.empty()) {
+    (*json)["server"] = call->server;
+    (*json)["name"] = call->server_name;
+  }
   (*json)["waits_for"] = call->waits_for == WaitsFor::kDecision ? "decision" : "result";
   return dump_json(*json);
 }

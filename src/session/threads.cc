@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "budget_share.h"
 #include "call_end.h"
 #include "driver.h"
 #include "pons/memory/tools.h"
@@ -16,8 +17,6 @@
 namespace pons::session {
 
 namespace {
-
-constexpr std::int64_t kSharePercent = 25;
 
 AgentSpec one_deeper(AgentSpec agent) {
   agent.depth += 1;
@@ -37,34 +36,16 @@ void leave_out_memory_that_asks(AgentSpec& agent) {
 // somebody outside.
 AgentSpec without_waiting(AgentSpec agent) {
   leave_out_memory_that_asks(agent);
-  if (agent.asks.empty() && agent.custom.empty() && !agent.outside) return agent;
   if (agent.tools.empty())
     agent.tools = {std::string(kProvision), std::string(kExecute), std::string(kSpawnAgent)};
   std::erase_if(agent.tools, [&](const std::string& tool) {
-    return std::ranges::find(agent.asks, tool) != agent.asks.end() || is_done_outside(agent, tool);
+    return tool == kAskHuman || std::ranges::find(agent.asks, tool) != agent.asks.end() ||
+           is_done_outside(agent, tool);
   });
   if (agent.tools.empty()) agent.tools.emplace_back(kNoTool);
   agent.asks.clear();
   agent.custom.clear();
   return agent;
-}
-
-std::int64_t percent_of(const SpawnArguments& arguments) {
-  return arguments.budget_percent == 0 ? kSharePercent : arguments.budget_percent;
-}
-
-// Of what is left when everyone who was asked before, in the same answer, has had their share: all
-// of them together get no more than there is.
-std::int64_t share_of(const State& state, const Call& call, std::int64_t percent,
-                      std::int64_t budget, std::int64_t used) {
-  if (budget == 0) return 0;
-  std::int64_t left = budget - used;
-  for (const Call& other : state.calls) {
-    if (other.seq == call.seq) break;
-    if (other.name != kSpawnAgent || !other.is_open()) continue;
-    if (const auto arguments = read_spawn(other.input)) left -= left * percent_of(*arguments) / 100;
-  }
-  return std::max<std::int64_t>(1, left * percent / 100);
 }
 
 }  // namespace
@@ -80,25 +61,29 @@ AgentSpec Driver::thread_agent(const SpawnArguments& arguments) const {
   agent.depth = state_.agent.depth + 1;
   agent.has_threads = agent.makes_members = false;
   agent.members = {};
-  agent.machine_of = lease_.session;
+  agent.machine_of = machine_name(state_);
   agent.memory = state_.agent.memory;  // which is the session's
   agent.budget_nano = state_.agent.budget_nano;
   agent.budget_tokens = state_.agent.budget_tokens;
   if (member != nullptr) return agent;
   agent.name = kInlineAgent;
+  agent.harness.clear();  // one is enough in a machine
   std::erase(agent.tools, kSpawnAgent);
   if (agent.tools.empty()) agent.tools.emplace_back(kNoTool);
   return agent;
 }
 
-// Its agents work on the machine: the log says whose it is before any of them has made it.
+// The log says whose the machine is before anybody has made it: its agents work on it, too, and
+// whoever makes it may be interrupted before it is used.
 void Driver::bind_machine(Seq call) {
   const ProvisionOrder order = machine_order();
   if (state_.has_sandbox(order.sandbox)) return;
   deliver({.events = {SandboxBound{.call = call,
                                    .sandbox = order.sandbox,
                                    .sandbox_template = order.sandbox_template,
-                                   .kept = true}},
+                                   .kept = true,
+                                   .known_as = {},
+                                   .node = world_.node}},
            .effect = call});
 }
 
@@ -111,15 +96,14 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
     item.events.push_back(refused(call.seq, arguments.error()));
     co_return item;
   }
-  const std::int64_t percent = percent_of(*arguments);
   AgentSpec agent =
       is_thread ? thread_agent(*arguments) : without_waiting(one_deeper(state_.agent));
   // What must not be shown to people is of no use to another agent: it has sandboxes of its own.
   if (!arguments->system.empty()) agent.system = (co_await redact(arguments->system)).text;
   std::string task = (co_await redact(arguments->task)).text;
-  agent.budget_nano = share_of(state_, call, percent, agent.budget_nano, state_.usage.cost_nano);
-  agent.budget_tokens =
-      share_of(state_, call, percent, agent.budget_tokens, state_.usage.all_tokens());
+  const BudgetShare share = share_of(state_, call, *arguments);
+  agent.budget_nano = share.nano;
+  agent.budget_tokens = share.tokens;
   if (is_thread && has_machine(agent)) bind_machine(call.seq);
   ThreadWatch watch(call.seq, call.thread);
   const auto tell = [&](const std::vector<StoredEvent>& events) {

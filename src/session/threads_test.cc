@@ -107,5 +107,22 @@ TEST(Threads, WhoWatchesAnAgentTellsOfItsQuestionsOnce) {
   EXPECT_THAT(going_on->posted, HasSubstr("user.decision"));
 }
 
+TEST(Threads, AToolOfAServerIsAskedForByItsOwnName) {
+  AgentSpec agent{.name = "helper", .model = "m"};
+  agent.servers = {{.name = "far", .url = "https://far.example/mcp"}};
+  Story story(agent);
+  story.say("t");
+  story.add(
+      Equipped{.asked = *story.state.equipping,
+               .tools = {{.server = "far", .name = "a.b", .alias = "far__a_b", .asks = true}}});
+  story.call({{"far__a_b", "{}"}});
+  const auto waiting = ThreadWatch(4, {}).take(story.events);
+  ASSERT_TRUE(waiting);
+  const Json posted = parse_json(waiting->posted).value();
+  ASSERT_EQ(posted.size(), 1U);
+  EXPECT_EQ(posted[0]["name"], "a.b");
+  EXPECT_EQ(posted[0]["server"], "far");
+}
+
 }  // namespace
 }  // namespace pons::session

@@ -111,6 +111,18 @@ bool is_allowed(const AgentSpec& agent, std::string_view tool) {
   return std::ranges::find(agent.tools, tool) != agent.tools.end();
 }
 
+bool is_harness_inside(const AgentSpec& agent) {
+  return agent.harness_in_machine && !agent.harness.empty();
+}
+
+bool has_network(const AgentSpec& agent) {
+  return !agent.environment.empty() || !agent.network.empty();
+}
+
+bool is_own_call(const AgentSpec& agent, std::string_view tool_use_id) {
+  return is_harness_inside(agent) && tool_use_id.starts_with(kOwnCall);
+}
+
 bool is_done_outside(const AgentSpec& agent, std::string_view tool) {
   if (std::ranges::find(agent.custom, tool, &CustomTool::name) != agent.custom.end()) return true;
   return agent.outside && is_machine_tool(tool);
@@ -119,7 +131,7 @@ bool is_done_outside(const AgentSpec& agent, std::string_view tool) {
 // A machine without a network holds what the agent put there, and nothing of anybody else's.
 bool brings_words_from_outside(const AgentSpec& agent, std::string_view tool) {
   const bool is_command = tool == kExecute || is_machine_tool(tool);
-  return is_command && (!agent.environment.empty() || !agent.network.empty());
+  return is_command && has_network(agent);
 }
 
 std::string write_tools(const AgentSpec& agent, const std::vector<ServerTool>& servers) {

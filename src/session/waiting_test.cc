@@ -23,6 +23,7 @@ TEST(Waiting, ACallThatNeedsAWordWaitsForIt) {
   story.call({{"bash", kLs}});
   EXPECT_EQ(story.state.calls[0].waits_for, WaitsFor::kDecision);
   EXPECT_EQ(status_of(story.state), Status::kWaitsForPerson);
+  EXPECT_TRUE(story.all_of<ToolCalled>().at(0).asks) << "whoever follows sees that it waits";
   story.add(UserDecision{.call = story.state.calls[0].seq, .allowed = true});
   EXPECT_EQ(story.state.calls[0].waits_for, WaitsFor::kNobody);
   EXPECT_EQ(status_of(story.state), Status::kRunning);
@@ -105,6 +106,96 @@ TEST(Waiting, NotesOfWhoeverRunsTheAgentAreNotTheUsersWords) {
   const std::string request = write_request(story.state, Purpose::kReply);
   EXPECT_THAT(request, HasSubstr("not from the user"));
   EXPECT_THAT(request, HasSubstr("it is noon"));
+}
+
+// ---- wishes of programs in sandboxes
+
+Event wish(const std::string& request) {
+  return AccessAsked{.request = request,
+                     .host = "a.example",
+                     .port = 443,
+                     .wish = R"({"host":"a.example","port":443,"reason":"to build"})"};
+}
+
+AgentSpec agent_with_machine() {
+  return {.model = "m", .tools = {"bash"}};
+}
+
+TEST(Access, PeopleAreAskedWhileTheProgramThatAsksStillRuns) {
+  Story story(agent_with_machine());
+  story.say("hi");
+  story.call({{"bash", kLs}});
+  const Seq asked = story.add(wish("acc_1"));
+  EXPECT_EQ(status_of(story.state), Status::kWaitsAtWork);
+  EXPECT_FALSE(is_at_rest(Status::kWaitsAtWork)) << "the program ends when it ends";
+  story.add(UserDecision{.call = asked, .allowed = true});
+  EXPECT_EQ(status_of(story.state), Status::kRunning) << "until it is done";
+  story.add(AccessEnded{.request = "acc_1", .outcome = AccessOutcome::kAllowed});
+  EXPECT_EQ(status_of(story.state), Status::kRunning);
+  EXPECT_THAT(story.types_after(story.end_call(0)), ElementsAre("model.asked"));
+  EXPECT_THAT(write_request(story.state, Purpose::kReply), HasSubstr("reach a.example:443"));
+}
+
+TEST(Access, TheAgentGoesOnWhenPeopleHaveDecided) {
+  Story story(agent_with_machine());
+  story.say("hi");
+  story.call({{"bash", kLs}});
+  const Seq asked = story.add(wish("acc_1"));
+  EXPECT_THAT(story.types_after(story.end_call(0)), ElementsAre());
+  EXPECT_EQ(status_of(story.state), Status::kWaitsForPerson);
+  story.add(UserDecision{.call = asked, .message = "not on Fridays"});
+  EXPECT_THAT(
+      story.types_after(story.add(AccessEnded{
+          .request = "acc_1", .outcome = AccessOutcome::kDenied, .message = "not on Fridays"})),
+      ElementsAre("model.asked"));
+  EXPECT_THAT(write_request(story.state, Purpose::kReply), HasSubstr("not on Fridays"));
+}
+
+TEST(Access, WhatIsAskedAfterTheTurnOpensAnother) {
+  Story story(agent_with_machine());
+  story.say("hi");
+  story.answer(kHello);
+  EXPECT_EQ(status_of(story.state), Status::kIdle);
+  const Seq asked = story.add(wish("acc_1"));
+  EXPECT_EQ(status_of(story.state), Status::kWaitsForPerson);
+  story.add(UserDecision{.call = asked, .allowed = true});
+  EXPECT_THAT(story.types_after(
+                  story.add(AccessEnded{.request = "acc_1", .outcome = AccessOutcome::kAllowed})),
+              ElementsAre("model.asked"));
+}
+
+TEST(Access, AskingTwiceAsksOnceAndADecisionStands) {
+  Story story(agent_with_machine());
+  story.say("hi");
+  const Seq asked = story.add(wish("acc_1"));
+  story.add(wish("acc_1"));
+  EXPECT_EQ(story.state.access.size(), 1U);
+  story.add(UserDecision{.call = asked, .allowed = true});
+  story.add(UserDecision{.call = asked, .allowed = false});
+  EXPECT_TRUE(story.state.access.at(0).decision->allowed);
+  story.add(AccessEnded{.request = "acc_1", .outcome = AccessOutcome::kAllowed});
+  story.add(wish("acc_1"));
+  EXPECT_TRUE(story.state.access.empty()) << "it was asked long ago";
+}
+
+TEST(Access, AnInterruptWithdrawsIt) {
+  Story story(agent_with_machine());
+  story.say("hi");
+  story.call({{"bash", kLs}});
+  story.add(wish("acc_1"));
+  EXPECT_THAT(story.types_after(story.add(Interrupted{})),
+              ElementsAre("access.ended", "tool.ended", "turn.ended"));
+  EXPECT_EQ(story.all_of<AccessEnded>().at(0).outcome, AccessOutcome::kWithdrawn);
+  EXPECT_TRUE(story.state.access.empty());
+}
+
+TEST(Access, OnAnotherNodeItIsLostWithItsMachine) {
+  Story story(agent_with_machine());
+  story.say("hi");
+  story.answer(kHello);
+  story.add(wish("acc_1"));
+  EXPECT_THAT(story.types_after(story.add(Resumed{.epoch = 2, .node = "other"})),
+              ElementsAre("access.ended", "model.asked"));
 }
 
 }  // namespace

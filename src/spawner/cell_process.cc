@@ -186,6 +186,8 @@ Result<void> place_descriptors(const CellStart& start) {
   if (dup2(listener, kListenerInCell) < 0) return os_error("place descriptors");
   if (close_range(kListenerInCell + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0)
     return os_error("place descriptors");
+  if (is_protection_left_out("descriptors"))
+    for (int fd = kListenerInCell + 1; fd <= last; ++fd) (void)fcntl(fd, F_SETFD, 0);
   // Not earlier: the table is still the spawner's, which holds more than a sandbox may.
   TRY_VOID(set_process_limits(start));
   char name[] = "cell";
@@ -255,8 +257,9 @@ Outcome<CellProcess> start_cell(CellStart start) {
       setns(start.ground.net_namespace.get(), CLONE_NEWNET) != 0)
     return failed(Step::kNetNamespace, os_error("enter network namespace"));
   const std::uint64_t ipc = is_protection_left_out("ipc_namespace") ? 0 : CLONE_NEWIPC;
+  const std::uint64_t pids = is_protection_left_out("pid_namespace") ? 0 : CLONE_NEWPID;
   auto child =
-      linux::start_aside({.namespaces = CLONE_NEWPID | ipc,
+      linux::start_aside({.namespaces = pids | ipc,
                           .cgroup_fd = start.cgroup == nullptr ? -1 : start.cgroup->directory_fd()},
                          [&] { outcome = become_cell(start, process.mount_namespace); });
   CHECK(setns(start.home_net_namespace, CLONE_NEWNET) == 0);

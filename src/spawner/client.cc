@@ -28,9 +28,12 @@ Result<void> judge(const Reply& reply) {
 }  // namespace
 
 Client::Client(linux::Loop& loop, int channel, Duration reply_time)
-    : loop_(loop), channel_(channel), reply_time_(reply_time), reader_(loop) {
-  // Random, so that a reply meant for an earlier process of the warden matches nothing.
-  random_bytes(&next_id_, sizeof next_id_);
+    : loop_(loop), channel_(channel), reply_time_(reply_time), begun_(loop), reader_(loop) {
+  // Random, so that a reply meant for an earlier process of the warden matches nothing. Never
+  // kNoticeId, and they do not pass the last number there is.
+  random_bytes(&first_id_, sizeof first_id_);
+  first_id_ = (first_id_ >> 2) | (1ULL << 62);
+  next_id_ = first_id_;
   reader_.spawn(read_replies());
 }
 
@@ -73,6 +76,8 @@ Task<Result<SpawnerReply>> Client::exchange(Request request, TimePoint deadline)
   pending_.emplace(request.id, &mine);
   if (co_await mine.answered.wait(deadline) == linux::Wait::kTimeout)
     co_return make_error(ErrorCode::kTimeout, "ask spawner", "it does not answer");
+  if (!mine.reply)
+    co_return make_error(ErrorCode::kUnavailable, "ask spawner", "it ended before it answered");
   co_return std::move(*mine.reply);
 }
 
@@ -88,8 +93,13 @@ Task<> Client::read_replies() {
       continue;
     }
     const auto reply = message ? parse_reply((*message)->bytes) : std::nullopt;
+    if (reply && reply->id == kNoticeId) {
+      take_notice(*reply);
+      co_await turns.after_message();
+      continue;
+    }
     const auto waiting = reply ? pending_.find(reply->id) : pending_.end();
-    if (waiting == pending_.end() || waiting->second->reply) {
+    if (waiting == pending_.end() || waiting->second->answered.is_set()) {
       LOG_WARN("a reply of the spawner matches no call");
     } else {
       waiting->second->reply = SpawnerReply{*reply, std::move((*message)->descriptors)};
@@ -97,6 +107,26 @@ Task<> Client::read_replies() {
     }
     co_await turns.after_message();
   }
+}
+
+// Requests are read in their order: those before the first one that the new process found were
+// taken by its predecessor, and whatever of them was not answered is not going to be.
+void Client::take_notice(const Reply& notice) {
+  const std::uint64_t found = notice.values[0];
+  if (found == 0) {
+    begun_.set();
+    reader_.spawn(say_something());
+    return;
+  }
+  // One that an earlier process of the warden sent came before all of ours.
+  if (found < first_id_ || found >= next_id_) return;
+  for (const auto& [id, pending] : pending_)
+    if (id < found) pending->answered.set();
+}
+
+// Which is how the new process finds out where it stands, also when nobody wants anything.
+Task<> Client::say_something() {
+  (void)co_await call(RequestKind::kIdentify);
 }
 
 }  // namespace pons::spawner

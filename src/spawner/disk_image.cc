@@ -10,8 +10,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -32,18 +34,35 @@ constexpr std::uint32_t kWithoutFlush = 2;
 constexpr std::uint64_t kBlockBytes = 4096;
 constexpr std::size_t kImagesMax = 8;
 
-// An empty file system of this size: made when a size is asked for first, copied afterwards.
-Result<std::string> find_empty_image(std::uint64_t bytes, std::uint64_t inodes) {
-  const std::string path = fmt::format("{}/{}-{}.ext4", kImageDirectory, bytes, inodes);
-  if (access(path.c_str(), R_OK) == 0) return path;
-  if (!linux::can_create_ext4_images()) return os_error("format image", "mkfs.ext4", EOPNOTSUPP);
+linux::Ext4Size size_of(const SandboxLimits& limits) {
+  return {.bytes = limits.disk_bytes / kBlockBytes * kBlockBytes, .inodes = limits.disk_inodes};
+}
+
+bool is_possible(const linux::Ext4Size& size) {
+  return size.bytes >= kDiskImageBytesMin && size.bytes <= kDiskImageBytesMax &&
+         size.inodes <= size.bytes / kBlockBytes;
+}
+
+std::string image_path(const linux::Ext4Size& size) {
+  return fmt::format("{}/{}-{}{}", kImageDirectory, size.bytes, size.inodes, kImageSuffix);
+}
+
+// Of more than enough, the one that was used last the longest ago.
+void make_room_for_an_image() {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  const fs::directory_iterator images(kImageDirectory, ignored);
-  if (static_cast<std::size_t>(std::distance(images, {})) >= kImagesMax)
-    for (const auto& image : fs::directory_iterator(kImageDirectory, ignored))
-      fs::remove(image.path(), ignored);
-  TRY_VOID(linux::create_ext4_image(path, {.bytes = bytes, .inodes = inodes}));
+  std::vector<std::pair<fs::file_time_type, fs::path>> images;
+  for (const auto& image : fs::directory_iterator(kImageDirectory, ignored))
+    if (image.path().extension() == kImageSuffix)
+      images.emplace_back(image.last_write_time(ignored), image.path());
+  if (images.size() >= kImagesMax) fs::remove(std::ranges::min(images).second, ignored);
+}
+
+// An empty file system of this size: made when a size is asked for first, copied afterwards.
+Result<std::string> find_empty_image(const SandboxLimits& limits) {
+  std::string path = image_path(size_of(limits));
+  if (access(path.c_str(), R_OK) != 0) TRY_VOID(make_empty_image(limits));
+  (void)utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
   return path;
 }
 
@@ -79,15 +98,26 @@ void note_traffic_before(int root_fd) {
 
 }  // namespace
 
+std::optional<std::string> find_missing_image(const SandboxLimits& limits) {
+  const linux::Ext4Size size = size_of(limits);
+  if (!is_possible(size) || !linux::can_create_ext4_images()) return std::nullopt;
+  std::string path = image_path(size);
+  return access(path.c_str(), R_OK) == 0 ? std::nullopt : std::optional(std::move(path));
+}
+
+Result<void> make_empty_image(const SandboxLimits& limits) {
+  if (!linux::can_create_ext4_images()) return os_error("format image", "mkfs.ext4", EOPNOTSUPP);
+  make_room_for_an_image();
+  return linux::create_ext4_image(image_path(size_of(limits)), size_of(limits));
+}
+
 Result<DetachedMount> mount_disk_image(const SandboxLimits& limits) {
-  const std::uint64_t bytes = limits.disk_bytes / kBlockBytes * kBlockBytes;
-  if (bytes < kDiskImageBytesMin || bytes > kDiskImageBytesMax ||
-      limits.disk_inodes > bytes / kBlockBytes)
-    return os_error("size disk", {}, EINVAL);
+  const linux::Ext4Size size = size_of(limits);
+  if (!is_possible(size)) return os_error("size disk", {}, EINVAL);
   struct statvfs host{};
   if (statvfs(kImageDirectory, &host) != 0) return os_error("look at the host's disk");
-  if (bytes / host.f_frsize > host.f_bavail) return os_error("size disk", {}, ENOSPC);
-  const std::string empty = TRY(find_empty_image(bytes, limits.disk_inodes));
+  if (size.bytes / host.f_frsize > host.f_bavail) return os_error("size disk", {}, ENOSPC);
+  const std::string empty = TRY(find_empty_image(limits));
   const UniqueFd image = TRY(linux::copy_image_unnamed(empty, kImageDirectory));
   // The file system's size is the limit. Its device has all the room it may ever grow into, unless
   // the host cannot have such files.

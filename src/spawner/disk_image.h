@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "pons/base/result.h"
 #include "pons/linux/mount.h"
@@ -16,10 +17,16 @@ namespace pons::spawner {
 
 // Below the working directory: empty file systems of sizes that were asked for, ready to be copied.
 inline constexpr char kImageDirectory[] = "images";
+inline constexpr char kImageSuffix[] = ".ext4";  // of every file there that is whole
 
 // EOPNOTSUPP: no mkfs.ext4 here. ENOSPC: the host's disk has not that much left. EINVAL: a size or
 // a number of inodes that it cannot have.
 Result<linux::DetachedMount> mount_disk_image(const SandboxLimits& limits);
+
+// Making the first disk of its size takes a moment, because an empty file system is made then:
+// nothing when there is one, or when there cannot be.
+std::optional<std::string> find_missing_image(const SandboxLimits& limits);
+Result<void> make_empty_image(const SandboxLimits& limits);
 
 bool is_disk_image(int root_fd);
 dev_t disk_device(int root_fd);

@@ -16,6 +16,7 @@
 
 #include "pons/base/check.h"
 #include "pons/linux/mount.h"
+#include "pons/spawner/left_out.h"
 
 namespace pons::spawner {
 
@@ -25,6 +26,8 @@ using linux::NamespaceKind;
 using linux::UniqueFd;
 
 constexpr std::size_t kPreparedMax = 8;
+// Not counted with those that are prepared: what is prepared next is made of these.
+constexpr std::size_t kRestedMax = 8;
 
 Result<void> bring_loopback_up() {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -112,11 +115,11 @@ Result<void> Grounds::visit(int net_namespace, const std::function<Result<void>(
   return work();
 }
 
-void Grounds::recycle(Ground ground) {
-  if (!ground.user_namespace || prepared_.size() + rested_.size() >= kPreparedMax)
-    return release(ground.slot);
+bool Grounds::recycle(Ground& ground) {
+  if (!ground.user_namespace || rested_.size() >= kRestedMax) return false;
   ground.net_namespace.reset();
   rested_.push_back(std::move(ground));
+  return true;
 }
 
 Result<Ground> Grounds::make_users() {
@@ -129,8 +132,9 @@ Result<Ground> Grounds::make_users() {
       privileges_ == Privileges::kHostRoot
           ? linux::IdMap{.inside = 0, .outside = first_id_of(ground.slot), .count = kIdsPerSandbox}
           : linux::IdMap{.inside = kOnlyUser, .outside = 0, .count = 1}));
+  if (is_protection_left_out("uid_ranges")) return ground;
   used_.insert(ground.slot);
-  // The next range and not the lowest free one: what a dead sandbox left behind meets its ids late.
+  // The next range and not the lowest free one, for the same reason.
   next_slot_ = (next_slot_ + 1) % kSlotCount;
   return ground;
 }
@@ -138,8 +142,9 @@ Result<Ground> Grounds::make_users() {
 Result<Ground> Grounds::make_one() {
   auto network = TRY(make_net_namespace());
   if (rested_.empty()) rested_.push_back(TRY(make_users()));
-  Ground ground = std::move(rested_.back());
-  rested_.pop_back();
+  // The one that has rested longest: what a dead sandbox left behind meets its ids late.
+  Ground ground = std::move(rested_.front());
+  rested_.pop_front();
   ground.net_namespace = std::move(network);
   return ground;
 }

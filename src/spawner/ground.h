@@ -51,8 +51,11 @@ class Grounds {
   void release(std::uint32_t slot) { used_.erase(slot); }
   // Of a sandbox that has ended to the last process: its ids and its user namespace serve again.
   // Nobody inside has power over that one, and all the files its ids owned are gone. The network
-  // namespace is the sandbox's own: too much of its former user could be read from it.
-  void recycle(Ground ground);
+  // namespace is the sandbox's own: too much of its former user could be read from it. False, and
+  // nothing is taken, when enough wait for it.
+  bool recycle(Ground& ground);
+  std::size_t prepared() const { return prepared_.size(); }
+  std::size_t rested() const { return rested_.size(); }
   void reserve(std::uint32_t slot) { used_.insert(slot); }  // of a sandbox found alive
 
   // Runs `work` in a network namespace and comes home again, whatever happens.
@@ -72,7 +75,7 @@ class Grounds {
   std::set<std::uint32_t> used_;
   std::uint32_t next_slot_ = 0;
   std::deque<Ground> prepared_;
-  std::vector<Ground> rested_;  // without a network namespace
+  std::deque<Ground> rested_;  // without a network namespace
 };
 
 }  // namespace pons::spawner

@@ -17,8 +17,9 @@ namespace pons::spawner {
 Result<void> remove_tree(int directory, const std::string& name);
 
 // Makes in `to` (an empty directory of the same file system) what an overlay of `layers`, topmost
-// first, shows over the layers `below` them. Files are linked, not copied. EOPNOTSUPP when one of
-// all these holds a directory that was moved: a path then means different things in each.
+// first, shows over the layers `below` them, which must be all there are. Files are linked, not
+// copied. Directories that were moved are put together from where they were. EOPNOTSUPP when some
+// lie too deep.
 Result<void> merge_layers(const std::vector<int>& layers, const std::vector<int>& below, int to,
                           Privileges privileges = Privileges::kHostRoot);
 

@@ -9,7 +9,7 @@ std::optional<Request> parse_request(std::string_view bytes) {
   if (bytes.size() != sizeof request) return std::nullopt;
   std::memcpy(&request, bytes.data(), sizeof request);
   if (request.magic != kMagic || request.version != kVersion) return std::nullopt;
-  if (request.kind < RequestKind::kIdentify || request.kind > RequestKind::kOpenNetwork)
+  if (request.kind < RequestKind::kIdentify || request.kind > RequestKind::kFindView)
     return std::nullopt;
   if (request.kind > RequestKind::kAttempt && request.kind != RequestKind::kList &&
       request.sandbox == 0)

@@ -116,6 +116,29 @@ std::span<const Digest> template_layers(const Create& create) {
   return std::span(create.template_layers).first(create.template_layer_count);
 }
 
+// 0 when it stands or is still being made. On loopback a refusal comes at once; a server that takes
+// nobody for the moment answers nothing, and is not waited for.
+int connect_loopback(int socket, int family, std::uint16_t port) {
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(port);
+  six.sin6_addr = in6addr_loopback;
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(port);
+  four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool is_six = family == AF_INET6;
+  const auto* address =
+      is_six ? reinterpret_cast<const sockaddr*>(&six) : reinterpret_cast<const sockaddr*>(&four);
+  if (::connect(socket, address, is_six ? sizeof six : sizeof four) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  pollfd made{.fd = socket, .events = POLLOUT, .revents = 0};
+  if (poll(&made, 1, 0) != 1) return 0;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
 std::unexpected<Failure> failure(Step step, int error) {
   return std::unexpected(Failure{step, error});
 }
@@ -189,6 +212,18 @@ void Sandboxes::find_control_groups() {
 const Sandbox* Sandboxes::find(std::uint64_t key) const {
   const auto found = sandboxes_.find(key);
   return found == sandboxes_.end() ? nullptr : &found->second;
+}
+
+linux::Cgroup* Sandboxes::find_cgroup(std::uint64_t key) {
+  const auto found = sandboxes_.find(key);
+  return found == sandboxes_.end() || !found->second.cgroup ? nullptr : &*found->second.cgroup;
+}
+
+std::optional<std::string> Sandboxes::discard_layer(std::uint64_t key, std::uint32_t number) {
+  const Sandbox* sandbox = find(key);
+  if (sandbox == nullptr) return std::nullopt;
+  auto aside = sandbox->store->discard_layer(number);
+  return aside ? std::optional(std::move(*aside)) : std::nullopt;
 }
 
 ViewSources Sandboxes::sources_of(Sandbox& sandbox, const Create& create) const {
@@ -269,6 +304,7 @@ Outcome<Sandbox> Sandboxes::build(const Request& request, int listener) {
   Sandbox sandbox;
   sandbox.key = request.sandbox;
   sandbox.slot = ground.slot;
+  sandbox.upper = request.view.upper;
   if (hierarchy_)
     sandbox.cgroup = STEP(
         Step::kCgroup,
@@ -345,7 +381,17 @@ Outcome<UniqueFd> Sandboxes::connect(std::uint64_t key) const {
 
 Outcome<> Sandboxes::switch_view(const Request& request) {
   if (request.create.template_layer_count == 0) return failure(Step::kTemplateLayer, EINVAL);
+  // Asked again after a lost answer. A new upper of that number would stand where the mounted one
+  // does.
+  if (PASS(find_upper(request.sandbox)) == request.view.upper) return {};
   Sandbox& sandbox = sandboxes_.at(request.sandbox);
+  // The cell and the shell it keeps waiting do not mind a moment between two views.
+  const std::uint64_t waiting = std::clamp(request.argument, std::uint64_t{1}, std::uint64_t{2});
+  const auto more_than_waiting = [&] {
+    return !sandbox.cgroup || sandbox.cgroup->process_count().value_or(waiting + 1) > waiting;
+  };
+  if (request.view.must_seal == kSealAlone && more_than_waiting())
+    return failure(Step::kSeal, EBUSY);
   const auto sources = sources_of(sandbox, request.create);
   auto view = PASS(build_view(request.view, sources, (request.create.flags & kAllowSudo) != 0));
   struct Thaw {
@@ -355,18 +401,27 @@ Outcome<> Sandboxes::switch_view(const Request& request) {
       if (sandbox != nullptr) sandbox->frozen = !sandbox->cgroup->thaw();
     }
   } thaw_after;
-  // The cell and the shell it keeps waiting do not mind a moment between two views.
-  const std::uint64_t waiting = std::clamp(request.argument, std::uint64_t{1}, std::uint64_t{2});
-  if (sandbox.cgroup && !sandbox.frozen &&
-      sandbox.cgroup->process_count().value_or(waiting + 1) > waiting) {
+  if (sandbox.cgroup && !sandbox.frozen && more_than_waiting()) {
     STEP_VOID(Step::kFreeze, sandbox.cgroup->freeze());
     thaw_after.sandbox = &sandbox;
   }
-  return spawner::switch_view(sandbox.mount_namespace.get(), std::move(view),
-                              request.view.must_seal != 0 ? Seal::kRequired : Seal::kIfPossible,
-                              (request.create.flags & kAllowNestedUserNamespaces) != 0
-                                  ? SealScope::kEveryMount
-                                  : SealScope::kOneMount);
+  auto switched = spawner::switch_view(
+      sandbox.mount_namespace.get(), std::move(view),
+      request.view.must_seal != 0 ? Seal::kRequired : Seal::kIfPossible,
+      (request.create.flags & kAllowNestedUserNamespaces) != 0 ? SealScope::kEveryMount
+                                                               : SealScope::kOneMount);
+  if (switched)
+    sandbox.upper = request.view.upper;
+  else if (switched.error().step == Step::kSwitch)
+    sandbox.upper.reset();
+  return switched;
+}
+
+Outcome<std::uint32_t> Sandboxes::find_upper(std::uint64_t key) {
+  Sandbox& sandbox = sandboxes_.at(key);
+  if (!sandbox.upper)
+    sandbox.upper = STEP(Step::kSwitch, find_mounted_upper(sandbox.mount_namespace.get()));
+  return *sandbox.upper;
 }
 
 Outcome<> Sandboxes::set_limits(const Request& request) {
@@ -401,31 +456,34 @@ Outcome<> Sandboxes::freeze(std::uint64_t key) {
   return {};
 }
 
-Outcome<> Sandboxes::thaw(std::uint64_t key) {
+Outcome<bool> Sandboxes::thaw(std::uint64_t key) {
   Sandbox& sandbox = sandboxes_.at(key);
   if (!sandbox.cgroup) return failure(Step::kFreeze, EOPNOTSUPP);
+  const bool was_frozen = sandbox.cgroup->is_frozen();
   STEP_VOID(Step::kFreeze, sandbox.cgroup->thaw());
   sandbox.frozen = false;
-  return {};
+  return was_frozen;
 }
 
 Outcome<UniqueFd> Sandboxes::dial(std::uint64_t key, std::uint16_t port) {
   const Sandbox& sandbox = sandboxes_.at(key);
-  UniqueFd fd;
-  // A socket belongs for ever to the namespace it was made in.
-  STEP_VOID(Step::kDial, grounds_.visit(sandbox.net_namespace.get(), [&]() -> Result<void> {
-    fd = UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!fd) return os_error("dial");
-    return {};
-  }));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
-      errno != EINPROGRESS)
-    return failure(Step::kDial, errno);
-  return fd;
+  const auto dial_family = [&](int family) -> Outcome<UniqueFd> {
+    UniqueFd fd;
+    // A socket belongs for ever to the namespace it was made in.
+    STEP_VOID(Step::kDial, grounds_.visit(sandbox.net_namespace.get(), [&]() -> Result<void> {
+      fd = UniqueFd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+      if (!fd) return os_error("dial");
+      return {};
+    }));
+    if (const int error = connect_loopback(fd.get(), family, port))
+      return failure(Step::kDial, error);
+    return fd;
+  };
+  // Servers that say "localhost" may mean either.
+  auto first = dial_family(AF_INET);
+  if (first || first.error().os_error != ECONNREFUSED) return first;
+  auto second = dial_family(AF_INET6);
+  return second ? std::move(second) : std::move(first);
 }
 
 Outcome<std::vector<UniqueFd>> Sandboxes::open_network(std::uint64_t key) {
@@ -447,10 +505,12 @@ Outcome<> Sandboxes::usage(std::uint64_t key, Values& values) const {
   if (sandbox.cgroup) {
     const auto group = sandbox.cgroup->usage();
     values[kMemoryBytes] = group.memory_bytes.value_or(~0ULL);
+    values[kMemoryCacheBytes] = group.memory_cache_bytes.value_or(~0ULL);
     values[kMemoryPeakBytes] = group.memory_peak_bytes.value_or(~0ULL);
     values[kCpuUsec] = group.cpu_usec.value_or(~0ULL);
     values[kPids] = group.pids.value_or(~0ULL);
     values[kOomKills] = group.oom_kills.value_or(~0ULL);
+    values[kPidsRefused] = group.pids_refused.value_or(~0ULL);
     if (const int directory = sandbox.cgroup->directory_fd(); directory >= 0) {
       values[kMemoryPressure] = read_pressure(directory, "memory.pressure");
       values[kCpuPressure] = read_pressure(directory, "cpu.pressure");
@@ -530,10 +590,10 @@ void Sandboxes::bury(Sandbox sandbox) {
                 .net_namespace = std::move(sandbox.net_namespace),
                 .layers = std::move(sandbox.layers)};
   // Not while a process of it may live, or files of its ids that others stand on.
-  if (ended && !is_needed(sandbox.key))
-    grounds_.recycle(std::move(ground));
-  else
+  if (!ended || is_needed(sandbox.key) || !grounds_.recycle(ground)) {
     grounds_.release(ground.slot);
+    remains.descriptors = std::move(ground.layers).give_up();
+  }
   remains.descriptors.push_back(std::move(sandbox.mount_namespace));
   if (sandbox.store.use_count() == 1)
     if (auto last = linux::duplicate(sandbox.store->fd()))
@@ -548,6 +608,12 @@ std::vector<std::uint64_t> Sandboxes::keys_after(std::uint64_t key, std::size_t 
        ++next)
     keys.push_back(next->first);
   return keys;
+}
+
+NamespacesReady Sandboxes::namespaces_ready() const {
+  return {.user = grounds_.prepared() + grounds_.rested(),
+          .net = grounds_.prepared(),
+          .mount = trees_.bare_namespace() < 0 ? 0U : 1U};
 }
 
 bool Sandboxes::prepare_one() {

@@ -38,10 +38,18 @@ struct Sandbox {
   std::optional<linux::Cgroup> cgroup;
   std::optional<linux::Nftables> rules;  // of its network namespace, when it has a way out
   bool frozen = false;
+  std::optional<std::uint32_t> upper;  // of the mounted view; nothing: to be looked up
 };
 
 std::string name_of_key(std::uint64_t key);
 std::string socket_path(std::uint64_t key);  // of its cell, for the warden
+
+// Held for no sandbox yet.
+struct NamespacesReady {
+  std::size_t user = 0;
+  std::size_t net = 0;
+  std::size_t mount = 0;
+};
 
 class Sandboxes {
  public:
@@ -54,9 +62,11 @@ class Sandboxes {
   Outcome<linux::UniqueFd> create_sandbox(const Request& request);
   Outcome<linux::UniqueFd> connect(std::uint64_t key) const;
   Outcome<> switch_view(const Request& request);
+  // The number of the upper that its processes write to.
+  Outcome<std::uint32_t> find_upper(std::uint64_t key);
   Outcome<> set_limits(const Request& request);
   Outcome<> freeze(std::uint64_t key);
-  Outcome<> thaw(std::uint64_t key);
+  Outcome<bool> thaw(std::uint64_t key);  // whether it was frozen
   Outcome<linux::UniqueFd> dial(std::uint64_t key, std::uint16_t port);
   // Once in the sandbox's life: the listener and the socket for names of its way out.
   Outcome<std::vector<linux::UniqueFd>> open_network(std::uint64_t key);
@@ -71,7 +81,11 @@ class Sandboxes {
   void finish_burials() { undertaker_.finish(std::chrono::seconds(3)); }  // none can follow
 
   const Sandbox* find(std::uint64_t key) const;
+  linux::Cgroup* find_cgroup(std::uint64_t key);  // null: it has none
+  // Puts one layer aside, if it is there; the name under which it can be deleted.
+  std::optional<std::string> discard_layer(std::uint64_t key, std::uint32_t number);
   std::vector<std::uint64_t> keys_after(std::uint64_t key, std::size_t count_max) const;
+  NamespacesReady namespaces_ready() const;
   bool prepare_one();  // uses a quiet moment; false when there is nothing to prepare
   Privileges privileges() const { return privileges_; }
   const std::string& layer_directory() const { return layer_directory_; }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <memory>
 #include <ranges>
 
@@ -147,6 +148,13 @@ void Sandboxes::remove_leftovers() {
     if (auto written = linux::write_file_atomically(kGroupHome, text, 0600); !written)
       LOG_WARN("cannot note where control groups are", {"error", written.error()});
   }
+  // A process that was killed while it made an image leaves it under another name.
+  std::error_code ignored;
+  for (const auto& image : std::filesystem::directory_iterator(kImageDirectory, ignored))
+    if (image.path().extension() != kImageSuffix) std::filesystem::remove(image.path(), ignored);
+  // Their mounts went with the mount namespace of the former process.
+  for (const auto& place : std::filesystem::directory_iterator("stores", ignored))
+    (void)rmdir(place.path().c_str());
   const std::unique_ptr<DIR, int (*)(DIR*)> cells(opendir("cells"), closedir);
   for (const dirent* entry; cells && (entry = readdir(cells.get())) != nullptr;) {
     const auto key = parse_hex(entry->d_name);

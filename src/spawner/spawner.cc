@@ -9,6 +9,7 @@
 #include <list>
 
 #include "background.h"
+#include "disk_image.h"
 #include "layer_tree.h"
 #include "pons/base/log.h"
 #include "pons/base/text.h"
@@ -51,6 +52,18 @@ Result<std::vector<UniqueFd>> open_stack(const Sandbox& sandbox, const Request& 
   return opened;
 }
 
+// A new layer of a sandbox, made by `fill`; nothing is left of one that fails.
+Result<void> fill_layer(const Store& store, std::uint32_t number, std::uint32_t owner,
+                        const std::function<Result<void>(int layer)>& fill) {
+  TRY_VOID(store.add_layer(number, owner));
+  const UniqueFd layer = TRY(store.open_layer(number));
+  auto filled = fill(layer.get());
+  if (filled) return {};
+  const std::string aside = TRY(store.discard_layer(number));
+  (void)remove_tree(store.fd(), aside);
+  return filled.error();
+}
+
 class Spawner {
  public:
   Spawner(const roles::RoleStart& start, Sandboxes sandboxes, int channel)
@@ -69,6 +82,8 @@ class Spawner {
   }
   void finish_what_ended();
   void handle(const Request& request);
+  void say_where_it_begins(std::uint64_t first_request = 0);
+  void remove_staged_layers();
   bool use_quiet_moment() { return sandboxes_.prepare_one(); }
   void end_all();
 
@@ -79,8 +94,12 @@ class Spawner {
   };
   struct Working {
     Background work;
-    std::uint64_t request;  // 0: nobody waits for it
-    Step step;
+    std::uint64_t request = kNoticeId;  // which nobody waits for
+    Step step = Step::kNone;
+    std::uint64_t sandbox = 0;          // for whom, and which layer it makes
+    std::uint32_t layer = 0;            // 0: none
+    std::string image = {};             // an empty file system that it makes
+    std::vector<Request> creates = {};  // which wait for that
   };
 
   void answer(std::uint64_t id, const Outcome<>& outcome);
@@ -91,18 +110,27 @@ class Spawner {
   void destroy(const Request& request);
   void drop_layers(const Request& request);
   void merge(const Request& request);
+  void copy_own_layer(const Request& request);
   void snapshot(const Request& request);
   void usage(const Request& request);
   void list(const Request& request);
+  void find_view(const Request& request);
+  void thaw(const Request& request);
   void open_network(const Request& request);
   void start_work(const Request& request, Step step,
                   const std::function<Result<void>(int results)>& work);
+  void make_layer(const Request& request, const std::function<Result<void>()>& work);
+  void delete_layer(std::uint64_t sandbox, std::uint32_t number);
+  void create(const Request& request);
+  void finish(Working working);
+  void forget_work_for(std::uint64_t sandbox);
 
   const roles::Profile& profile_;
   roles::SelfTestContext context_;
   std::vector<const roles::Attempt*> attempts_;
   Sandboxes sandboxes_;
   int channel_;
+  bool has_begun_ = false;
   std::list<Dying> dying_;
   std::list<Working> working_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
@@ -129,7 +157,13 @@ void Spawner::answer(std::uint64_t id, Outcome<UniqueFd> outcome) {
   send({.id = id}, {&descriptor, 1});
 }
 
+void Spawner::say_where_it_begins(std::uint64_t first_request) {
+  send({.id = kNoticeId, .values = {first_request}});
+}
+
 void Spawner::handle(const Request& request) {
+  if (!has_begun_) say_where_it_begins(request.id);
+  has_begun_ = true;
   const bool needs_sandbox = request.kind > RequestKind::kCreate &&
                              request.kind != RequestKind::kList &&
                              request.kind != RequestKind::kDestroy;
@@ -143,7 +177,7 @@ void Spawner::handle(const Request& request) {
     case RequestKind::kAttempt:
       return attempt(request);
     case RequestKind::kCreate:
-      return answer(request.id, sandboxes_.create_sandbox(request));
+      return create(request);
     case RequestKind::kConnect:
       return answer(request.id, sandboxes_.connect(request.sandbox));
     case RequestKind::kDestroy:
@@ -159,7 +193,7 @@ void Spawner::handle(const Request& request) {
     case RequestKind::kFreeze:
       return answer(request.id, sandboxes_.freeze(request.sandbox));
     case RequestKind::kThaw:
-      return answer(request.id, sandboxes_.thaw(request.sandbox));
+      return thaw(request);
     case RequestKind::kSetLimits:
       return answer(request.id, sandboxes_.set_limits(request));
     case RequestKind::kUsage:
@@ -171,6 +205,10 @@ void Spawner::handle(const Request& request) {
       return list(request);
     case RequestKind::kOpenNetwork:
       return open_network(request);
+    case RequestKind::kCopyLayer:
+      return copy_own_layer(request);
+    case RequestKind::kFindView:
+      return find_view(request);
   }
 }
 
@@ -181,6 +219,10 @@ void Spawner::identify(const Request& request) {
   reply.values[1] = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count());
   reply.values[2] = attempts_.size();
+  const NamespacesReady ready = sandboxes_.namespaces_ready();
+  reply.values[3] = ready.user;
+  reply.values[4] = ready.net;
+  reply.values[5] = ready.mount;
   send(reply);
 }
 
@@ -209,6 +251,18 @@ void Spawner::list(const Request& request) {
   send(reply);
 }
 
+void Spawner::thaw(const Request& request) {
+  const auto thawed = sandboxes_.thaw(request.sandbox);
+  if (!thawed) return answer(request.id, Outcome<>(std::unexpected(thawed.error())));
+  send({.id = request.id, .values = {*thawed ? 1ULL : 0ULL}});
+}
+
+void Spawner::find_view(const Request& request) {
+  const auto upper = sandboxes_.find_upper(request.sandbox);
+  if (!upper) return answer(request.id, Outcome<>(std::unexpected(upper.error())));
+  send({.id = request.id, .values = {*upper}});
+}
+
 void Spawner::open_network(const Request& request) {
   const auto sockets = sandboxes_.open_network(request.sandbox);
   if (!sockets) return answer(request.id, Outcome<>(std::unexpected(sockets.error())));
@@ -217,7 +271,38 @@ void Spawner::open_network(const Request& request) {
   send({.id = request.id}, descriptors);
 }
 
+// The first disk of a size waits for an empty file system, and nobody else waits for that disk.
+void Spawner::create(const Request& request) {
+  const bool makes_disk =
+      (request.create.flags & kDiskUpper) != 0 && sandboxes_.find(request.sandbox) == nullptr;
+  const auto missing = makes_disk ? find_missing_image(request.create.limits) : std::nullopt;
+  if (!missing) return answer(request.id, sandboxes_.create_sandbox(request));
+  for (Working& working : working_)
+    if (working.image == *missing) {
+      working.creates.push_back(request);
+      return;
+    }
+  const SandboxLimits& limits = request.create.limits;
+  auto started = Background::start([&](int) { return make_empty_image(limits); });
+  if (!started) return answer(request.id, Outcome<>(failed(Step::kStore, started.error())));
+  working_.push_back(
+      {.work = std::move(*started), .step = Step::kStore, .image = *missing, .creates = {request}});
+}
+
+// Of a sandbox that ends: what is being done for it would keep its control group.
+void Spawner::forget_work_for(std::uint64_t sandbox) {
+  for (Working& working : working_) {
+    if (working.sandbox == sandbox) working.work.kill();
+    std::erase_if(working.creates, [&](const Request& request) {
+      if (request.sandbox != sandbox) return false;
+      answer(request.id, Outcome<>(std::unexpected(Failure{working.step, ECANCELED})));
+      return true;
+    });
+  }
+}
+
 void Spawner::destroy(const Request& request) {
+  forget_work_for(request.sandbox);
   if (auto sandbox = sandboxes_.condemn(request.sandbox); sandbox) {
     dying_.push_back({std::move(*sandbox), {request.id}});
     return;
@@ -234,7 +319,35 @@ void Spawner::start_work(const Request& request, Step step,
                          const std::function<Result<void>(int results)>& work) {
   auto started = Background::start(work);
   if (!started) return answer(request.id, Outcome<>(failed(step, started.error())));
-  working_.push_back({std::move(*started), request.id, step});
+  working_.push_back({.work = std::move(*started), .request = request.id, .step = step});
+}
+
+// In the memory of the sandbox, which has a limit.
+void Spawner::make_layer(const Request& request, const std::function<Result<void>()>& work) {
+  auto started =
+      Background::start([&](int) { return work(); }, sandboxes_.find_cgroup(request.sandbox));
+  if (!started) return answer(request.id, Outcome<>(failed(Step::kMerge, started.error())));
+  working_.push_back({.work = std::move(*started),
+                      .request = request.id,
+                      .step = Step::kMerge,
+                      .sandbox = request.sandbox,
+                      .layer = request.view.upper});
+}
+
+void Spawner::delete_layer(std::uint64_t sandbox, std::uint32_t number) {
+  const auto aside = sandboxes_.discard_layer(sandbox, number);
+  if (!aside) return;
+  const int store = sandboxes_.find(sandbox)->store->fd();
+  auto started = Background::start([&](int) { return remove_tree(store, *aside); });
+  if (started) working_.push_back({.work = std::move(*started), .step = Step::kDelete});
+}
+
+// Which a build or a snapshot that was killed has left.
+void Spawner::remove_staged_layers() {
+  auto started = Background::start([&](int) -> Result<void> {
+    return TRY(templates::LayerStore::open(context_.state_dir)).remove_leftovers();
+  });
+  if (started) working_.push_back({.work = std::move(*started), .step = Step::kDelete});
 }
 
 void Spawner::drop_layers(const Request& request) {
@@ -251,21 +364,28 @@ void Spawner::merge(const Request& request) {
   const Sandbox& sandbox = *sandboxes_.find(request.sandbox);
   const Privileges privileges = sandboxes_.privileges();
   const std::uint32_t owner = owner_of(privileges, sandbox.slot);
-  start_work(request, Step::kMerge, [&](int) -> Result<void> {
+  make_layer(request, [&]() -> Result<void> {
     const auto opened = TRY(open_stack(sandbox, request, sandboxes_.layer_directory()));
     const std::size_t count = std::min(request.argument, std::uint64_t{opened.size()});
     std::vector<int> layers, below;
     for (std::size_t i = 0; i < opened.size(); ++i)
       (i < count ? layers : below).push_back(opened[i].get());
     if (layers.empty()) return os_error("merge layers", "none", EINVAL);
-    TRY_VOID(sandbox.store->add_layer(request.view.upper, owner));
-    const UniqueFd merged = TRY(sandbox.store->open_layer(request.view.upper));
-    if (auto done = merge_layers(layers, below, merged.get(), privileges); !done) {
-      const std::string aside = TRY(sandbox.store->discard_layer(request.view.upper));
-      (void)remove_tree(sandbox.store->fd(), aside);
-      return done.error();
-    }
-    return {};
+    return fill_layer(*sandbox.store, request.view.upper, owner,
+                      [&](int merged) { return merge_layers(layers, below, merged, privileges); });
+  });
+}
+
+void Spawner::copy_own_layer(const Request& request) {
+  const Sandbox& sandbox = *sandboxes_.find(request.sandbox);
+  const Privileges privileges = sandboxes_.privileges();
+  const std::uint32_t owner = owner_of(privileges, sandbox.slot);
+  make_layer(request, [&]() -> Result<void> {
+    const UniqueFd from =
+        TRY(sandbox.store->open_layer(static_cast<std::uint32_t>(request.argument)));
+    return fill_layer(*sandbox.store, request.view.upper, owner, [&](int copy) {
+      return copy_layer(from.get(), copy, owner, owner, privileges);
+    });
   });
 }
 
@@ -314,23 +434,36 @@ void Spawner::finish_what_ended() {
       ++working;
       continue;
     }
-    const auto outcome = working->work.collect();
-    Reply reply{.id = working->request};
-    if (outcome.os_error != 0) {
-      reply.status = Status::kFailed;
-      reply.step = working->step;
-      reply.os_error = outcome.os_error;
-    } else if (working->step == Step::kCopy) {
-      const std::size_t count = std::min(outcome.results.size() / 64, reply.digests.size());
-      reply.values[0] = count;
-      for (std::size_t i = 0; i < count; ++i)
-        for (std::size_t byte = 0; byte < 32; ++byte)
-          reply.digests[i].bytes[byte] = static_cast<std::uint8_t>(
-              parse_hex(outcome.results.substr(i * 64 + byte * 2, 2)).value_or(0));
-    }
-    send(reply);
+    Working done = std::move(*working);
     working = working_.erase(working);
+    finish(std::move(done));
   }
+}
+
+void Spawner::finish(Working working) {
+  const auto outcome = working.work.collect();
+  for (const Request& request : working.creates) {
+    if (outcome.os_error == 0)
+      create(request);
+    else
+      answer(request.id, Outcome<>(std::unexpected(Failure{working.step, outcome.os_error})));
+  }
+  if (outcome.killed && working.layer != 0) delete_layer(working.sandbox, working.layer);
+  if (working.request == kNoticeId) return;
+  Reply reply{.id = working.request};
+  if (outcome.os_error != 0) {
+    reply.status = Status::kFailed;
+    reply.step = working.step;
+    reply.os_error = outcome.os_error;
+  } else if (working.step == Step::kCopy) {
+    const std::size_t count = std::min(outcome.results.size() / 64, reply.digests.size());
+    reply.values[0] = count;
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t byte = 0; byte < 32; ++byte)
+        reply.digests[i].bytes[byte] = static_cast<std::uint8_t>(
+            parse_hex(outcome.results.substr(i * 64 + byte * 2, 2)).value_or(0));
+  }
+  send(reply);
 }
 
 // `pons down` ends every sandbox; a spawner that is killed leaves them to the next one.
@@ -387,6 +520,8 @@ Result<void> serve(roles::RoleStart& start) {
   const UniqueFd line = start.take("keeper");
   roles::Keeper keeper(line.get());
   Spawner spawner(start, TRY(Sandboxes::create(keeper, privileges)), channel.get());
+  spawner.say_where_it_begins();
+  spawner.remove_staged_layers();
   TRY_VOID(keeper.say_ready());
   for (bool quiet = false;;) {
     std::vector<pollfd> waits = {{.fd = signals.fd(), .events = POLLIN, .revents = 0},

@@ -57,7 +57,7 @@ TEST(ProtocolTest, OnlyKnownKindsAndStatusesPass) {
   for (unsigned kind = 0; kind <= 0xFFFF; ++kind)
     EXPECT_EQ(parse_request(bytes_of(Request{.kind = static_cast<RequestKind>(kind), .sandbox = 1}))
                   .has_value(),
-              kind >= 1 && kind <= 16);
+              kind >= 1 && kind <= 18);
   for (const std::uint32_t status : {0U, 3U, 4U, 0x80000000U, 0xFFFFFFFFU})
     EXPECT_EQ(parse_reply(bytes_of(Reply{.status = static_cast<Status>(status)})).has_value(),
               status <= 3);
@@ -191,6 +191,43 @@ TEST_F(ClientTest, RepliesThatMatchNoCallAreIgnored) {
   ASSERT_TRUE(first && *first && second && *second);
   EXPECT_EQ((*first)->values[0], 7U);
   EXPECT_EQ((*second)->values[0], 8U);
+}
+
+TEST_F(ClientTest, ARestartFailsWhatTheFormerProcessHadTakenAndNothingElse) {
+  std::optional<Result<Reply>> first, second;
+  run(call_twice(
+      client_, *loop_,
+      [&] {
+        const auto requests = sent_requests();
+        ASSERT_EQ(requests.size(), 2U);
+        reply({.id = kNoticeId, .values = {0}});
+        reply({.id = kNoticeId, .values = {requests[1].id}});
+        reply({.id = requests[1].id, .values = {8}});
+      },
+      first, second));
+  ASSERT_TRUE(first && !*first && second && *second);
+  EXPECT_EQ(first->error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ((*second)->values[0], 8U);
+  EXPECT_TRUE(client_.begun().is_set());
+  // Something is said to the new process, so that it knows which request it found first.
+  const auto said = sent_requests();
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].kind, RequestKind::kIdentify);
+}
+
+TEST_F(ClientTest, WhatTheSpawnerFoundOfAnEarlierWardenCostsNothing) {
+  std::optional<Result<Reply>> first, second;
+  run(call_twice(
+      client_, *loop_,
+      [&] {
+        const auto requests = sent_requests();
+        ASSERT_EQ(requests.size(), 2U);
+        reply({.id = kNoticeId, .values = {~0ULL}});
+        reply({.id = kNoticeId, .values = {requests[0].id - 1}});
+        for (const Request& request : requests) reply({.id = request.id, .values = {7}});
+      },
+      first, second));
+  EXPECT_TRUE(first && *first && second && *second);
 }
 
 TEST_F(ClientTest, ARefusalIsAnError) {

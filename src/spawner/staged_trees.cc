@@ -9,6 +9,7 @@
 
 #include "pons/linux/aside.h"
 #include "pons/linux/namespace.h"
+#include "pons/spawner/left_out.h"
 
 namespace pons::spawner {
 
@@ -40,6 +41,15 @@ Result<void> make_file(int root, const std::string& path) {
   return {};
 }
 
+// Below the host's own programs: what most machines call python, where this one has no such name.
+Result<void> make_program_names(int root) {
+  TRY_VOID(make_directory(root, "names"));
+  TRY_VOID(make_directory(root, "names/bin"));
+  if (access("/usr/bin/python3", X_OK) != 0) return {};
+  if (symlinkat("python3", root, "names/bin/python") != 0) return os_error("stage tree", "python");
+  return {};
+}
+
 bool is_directory(const std::string& path) {
   struct stat info{};
   return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
@@ -54,6 +64,7 @@ Result<void> StagedTrees::build_dev(int root) const {
   for (const auto& [name, target] : kDeviceLinks)
     if (symlinkat(target, root, fmt::format("dev/{}", name).c_str()) != 0)
       return os_error("stage tree", name);
+  if (is_protection_left_out("device_list")) TRY_VOID(make_file(root, "dev/another"));
   for (const char* device : kDevices) {
     auto mount = DetachedMount::clone_tree(fmt::format("/dev/{}", device), MountScope::kOneMount);
     if (!mount && mount.error().code == ErrorCode::kNotFound) continue;
@@ -88,11 +99,13 @@ Result<void> StagedTrees::build_sys(int root) const {
 
 Result<void> StagedTrees::build_host(int root, Privileges privileges) {
   TRY_VOID(make_directory(root, "nothing"));
+  TRY_VOID(make_program_names(root));
   for (const char* name : kHostNames) {
     const std::string source = fmt::format("/{}", name);
     if (!is_directory(source)) continue;
+    const char* const below = std::string_view(name) == "usr" ? "names" : "nothing";
     auto tree =
-        TRY(DetachedMount::overlay({.lower = {source, fmt::format("{}/nothing", directory_)},
+        TRY(DetachedMount::overlay({.lower = {source, fmt::format("{}/{}", directory_, below)},
                                     .upper = {},
                                     .work = {},
                                     .user_xattr = privileges == Privileges::kOwnNamespace}));
@@ -118,7 +131,8 @@ Result<StagedTrees> StagedTrees::build(const std::string& directory, Privileges 
   TRY_VOID(make_file(root.get(), "blank"));
   TRY_VOID(trees.build_host(root.get(), privileges));
   mount_attr sealed{};
-  sealed.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOATIME;
+  sealed.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOATIME;
+  if (!is_protection_left_out("sealed_trees")) sealed.attr_set |= MOUNT_ATTR_RDONLY;
   sealed.attr_clr = MOUNT_ATTR__ATIME;
   if (mount_setattr(root.get(), "", AT_EMPTY_PATH, &sealed, sizeof sealed) != 0)
     return os_error("seal staged trees");

@@ -30,6 +30,11 @@ std::string size_of(const SandboxLimits& limits) {
 
 }  // namespace
 
+void StorePlaceTraits::close(const std::string& path) noexcept {
+  linux::MountTraits::close(path);
+  rmdir(path.c_str());
+}
+
 Result<Store> Store::create_in_memory(const SandboxLimits& limits) {
   const std::pair<std::string, std::string> options[] = {
       {"mode", "0711"},
@@ -44,7 +49,7 @@ Result<void> Store::attach(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return os_error("show store", path);
   if (move_mount(root_.get(), "", AT_FDCWD, path.c_str(), MOVE_MOUNT_F_EMPTY_PATH) != 0)
     return os_error("show store", path);
-  place_ = linux::UniqueMount(path);
+  place_ = UniqueHandle<StorePlaceTraits>(path);
   return {};
 }
 

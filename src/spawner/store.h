@@ -10,6 +10,13 @@
 
 namespace pons::spawner {
 
+// Where a store is shown; the directory was made for it.
+struct StorePlaceTraits {
+  using Value = std::string;
+  static std::string empty() { return {}; }
+  static void close(const std::string& path) noexcept;
+};
+
 // Everything one sandbox writes: a file system of its own with one directory per layer, so that one
 // size holds for all of them together. Attached nowhere; it lives as long as a mount or a
 // descriptor needs it.
@@ -40,7 +47,7 @@ class Store {
  private:
   explicit Store(linux::UniqueFd root) : root_(std::move(root)) {}
   linux::UniqueFd root_;
-  linux::UniqueMount place_;
+  UniqueHandle<StorePlaceTraits> place_;
 };
 
 }  // namespace pons::spawner

@@ -8,9 +8,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
+#include "pons/base/text.h"
 #include "pons/linux/aside.h"
 
 namespace pons::spawner {
@@ -18,6 +20,8 @@ namespace pons::spawner {
 namespace {
 
 using linux::UniqueFd;
+
+constexpr std::size_t kMountsBytesMax = 1 << 20;
 
 // What can be mounted in the root directory of a sandbox.
 constexpr const char* kMountPoints[] = {"proc", "sys", "dev",   "usr",   "bin",
@@ -90,6 +94,14 @@ Result<void> move_all(const std::vector<Mounted>& mounts, int to) {
   return {};
 }
 
+// What was moved, or some of it, is where it was, and the new view is gone.
+void undo(const std::vector<Mounted>& mounts, int old_root, int new_root) {
+  for (const Mounted& mount : mounts)
+    if (const UniqueFd place = open_entry(old_root, mount.name); place)
+      (void)move_onto(mount.fd.get(), place.get());
+  if (fchdir(new_root) == 0) umount2(".", MNT_DETACH);
+}
+
 enum class OldRoot : std::uint8_t { kGone, kInAttic };
 
 // Runs in the sandbox's mount namespace. Every path is relative to a descriptor: names there belong
@@ -111,22 +123,19 @@ Outcome<OldRoot> switch_inside(linux::DetachedMount view, Seal seal, SealScope s
   const auto mounts = find_mounts(old_root.get());
   const UniqueFd new_root = STEP(Step::kSwitch, linux::duplicate(view.fd()));
   STEP_VOID(Step::kSwitch, std::move(view).attach(old_root.get(), ""));
-  if (auto moved = move_all(mounts, new_root.get()); !moved) {
-    for (const Mounted& mount : mounts)
-      if (const UniqueFd place = open_entry(old_root.get(), mount.name); place)
-        (void)move_onto(mount.fd.get(), place.get());
-    if (fchdir(new_root.get()) == 0) umount2(".", MNT_DETACH);
-    return failed(Step::kSwitch, moved.error());
-  }
+  auto moved = move_all(mounts, new_root.get());
   // The old root is out of everybody's reach before anyone runs on: from a directory of the new one
   // ".." would lead into it while it lies over "/".
   const UniqueFd attic = open_entry(new_root.get(), "sys/kernel/debug/root");
-  if (attic) {
-    STEP_VOID(Step::kSwitch, linux::pivot_over(new_root.get(), attic.get()));
-    if (fchdir(old_root.get()) != 0) return failed(Step::kSwitch, os_error("enter old root"));
-  } else {
-    STEP_VOID(Step::kSwitch, linux::pivot_to(new_root.get()));
+  if (moved)
+    moved =
+        attic ? linux::pivot_over(new_root.get(), attic.get()) : linux::pivot_to(new_root.get());
+  if (!moved) {
+    undo(mounts, old_root.get(), new_root.get());
+    return failed(Step::kSwitch, moved.error());
   }
+  if (attic && fchdir(old_root.get()) != 0)
+    return failed(Step::kSwitch, os_error("enter old root"));
   unseal.armed = false;
   return attic ? OldRoot::kInAttic : OldRoot::kGone;
 }
@@ -144,6 +153,29 @@ Outcome<> switch_view(int mount_namespace, linux::DetachedMount view, Seal seal,
   });
   if (!ran) return failed(Step::kSwitch, ran.error());
   return outcome;
+}
+
+Result<std::uint32_t> find_mounted_upper(int mount_namespace) {
+  // The sandbox has another /proc, which shows other processes.
+  const UniqueFd proc = TRY(linux::open_file("/proc", O_PATH | O_DIRECTORY));
+  std::string mounts;
+  TRY_VOID(linux::run_aside([&]() -> Result<void> {
+    if (setns(mount_namespace, CLONE_NEWNS) != 0) return os_error("enter mount namespace");
+    const UniqueFd file(openat(proc.get(), "self/mountinfo", O_RDONLY | O_CLOEXEC));
+    if (!file) return os_error("read mounts");
+    mounts = TRY(linux::read_all(file.get(), kMountsBytesMax));
+    return {};
+  }));
+  // id parent device root PLACE options … - type SOURCE options
+  for (const std::string_view line : split(mounts, '\n')) {
+    const auto words = split(line, ' ');
+    if (words.size() < 5 || words[4] != "/") continue;
+    const auto dash = std::ranges::find(words, std::string_view("-"));
+    if (words.end() - dash < 3 || !dash[2].starts_with(kViewSourcePrefix)) continue;
+    if (const auto number = parse_decimal(dash[2].substr(kViewSourcePrefix.size())))
+      return static_cast<std::uint32_t>(*number);
+  }
+  return os_error("find view", "which upper is mounted", ENOENT);
 }
 
 }  // namespace pons::spawner

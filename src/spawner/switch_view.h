@@ -17,4 +17,7 @@ enum class SealScope : std::uint8_t { kOneMount, kEveryMount };
 Outcome<> switch_view(int mount_namespace, linux::DetachedMount view, Seal seal,
                       SealScope scope = SealScope::kOneMount);
 
+// The number of the upper in the view that is mounted there now, whoever mounted it.
+Result<std::uint32_t> find_mounted_upper(int mount_namespace);
+
 }  // namespace pons::spawner

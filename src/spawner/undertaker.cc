@@ -26,7 +26,7 @@ using linux::UniqueFd;
 
 constexpr int kSocketInChild = 3;
 constexpr std::size_t kMessageBytesMax = 8192;
-constexpr std::size_t kDescriptorsMax = 32;
+constexpr std::size_t kDescriptorsMax = 64;
 constexpr int kLookAgainMs = 5;
 constexpr auto kPatience = std::chrono::seconds(10);
 

@@ -87,6 +87,13 @@ void LayerClones::bound() {
   if (clones_.size() > kClonesMax) clones_.clear();
 }
 
+std::vector<UniqueFd> LayerClones::give_up() && {
+  std::vector<UniqueFd> given;
+  for (Clone& clone : clones_) given.push_back(std::move(clone.mount).give_up());
+  clones_.clear();
+  return given;
+}
+
 std::string template_layer_path(const Digest& digest, const std::string& layer_directory) {
   if (is_host_layer(digest)) return layer_directory + "/host/fs";
   if (digest == kTrustLayer) return layer_directory + "/trust/fs";
@@ -105,6 +112,7 @@ Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, 
   layers.user_xattr = sources.privileges == Privileges::kOwnNamespace;
   // A sandbox does not outlive the host, and the end of a view would wait for all of its disk.
   layers.skip_sync = true;
+  layers.source = fmt::format("{}{}", kViewSourcePrefix, view.upper);
   for (const OwnLayer& layer : std::span(view.layers).first(view.layer_count)) {
     own.push_back(STEP(Step::kStore, open_own_layer(layer, sources)));
     layers.lower.push_back(path_of(own.back().get()));
@@ -120,19 +128,13 @@ Outcome<DetachedMount> build_view(const View& view, const ViewSources& sources, 
   layers.work = path_of(work.get());
   auto mount = STEP(Step::kOverlay, DetachedMount::overlay(layers));
   STEP_VOID(Step::kOverlay,
-            mount.set_attributes(
-                {.no_suid = !allow_setuid && !is_protection_left_out("no_suid"), .no_dev = true}));
+            mount.set_attributes({.no_suid = !allow_setuid && !is_protection_left_out("no_suid"),
+                                  .no_dev = !is_protection_left_out("no_dev")}));
   return mount;
 }
 
 LayerMounts probe_layer_mounts() {
-  const std::pair<std::string, std::string> options[] = {{"size", "64k"}};
-  const auto below = DetachedMount::new_filesystem("tmpfs", options);
-  const auto above = DetachedMount::new_filesystem("tmpfs", options);
-  if (!below || !above) return LayerMounts::kAttached;
-  const auto overlay = DetachedMount::overlay(
-      {.lower = {path_of(above->fd()), path_of(below->fd())}, .upper = {}, .work = {}});
-  return overlay ? LayerMounts::kDetached : LayerMounts::kAttached;
+  return linux::overlay_takes_detached_layers() ? LayerMounts::kDetached : LayerMounts::kAttached;
 }
 
 Result<Store> copy_store(const Store& store, std::span<const std::uint32_t> layers,

@@ -75,6 +75,8 @@ class LayerClones {
   // A directory; valid until bound() is called.
   Result<int> find_or_clone(const std::string& path, int user_namespace);
   void bound();  // forgets all when there are many
+  // All of them, to be closed by somebody who can wait for the kernel.
+  std::vector<linux::UniqueFd> give_up() &&;
 
  private:
   struct Clone {
@@ -99,6 +101,9 @@ struct ViewSources {
 
 // Where the files of a template's layer lie.
 std::string template_layer_path(const Digest& digest, const std::string& layer_directory);
+
+// A view's source, as lists of mounts show it, is this and the number of its upper.
+inline constexpr std::string_view kViewSourcePrefix = "view-";
 
 // The mount of a view: `view.upper` is made and empty.
 Outcome<linux::DetachedMount> build_view(const View& view, const ViewSources& sources,

@@ -71,6 +71,36 @@ TEST_F(StoreFileTest, AWholeFileIsFoundWholeAndNothingIsWrittenBesideIt) {
   EXPECT_FALSE(std::filesystem::exists(file_ + "-shm"));
 }
 
+// What was answered is on disk: of one of the two settings less, and a loss of power may take it.
+TEST_F(StoreFileTest, EveryCommitIsSynchronousAndAheadOfTheFile) {
+  auto database = open_or_create(file_, file_, migrations(Dialect::kSqlite));
+  ASSERT_TRUE(database) << database.error().describe();
+  const auto setting = [&](const char* pragma) {
+    const auto rows = database->ask({.sql = std::string("PRAGMA ") + pragma, .values = {}});
+    return rows && rows->size() == 1 ? rows->front().front() : Value();
+  };
+  EXPECT_EQ(setting("journal_mode"), Value(std::string("wal")));
+  constexpr std::int64_t kFull = 2;
+  EXPECT_EQ(setting("synchronous"), Value(kFull));
+}
+
+TEST_F(StoreFileTest, EveryTableOfProjectsSaysWhoseItsRowsAre) {
+  auto database = open_or_create(file_, file_, migrations(Dialect::kSqlite));
+  ASSERT_TRUE(database) << database.error().describe();
+  const auto rows = database->ask(
+      {.sql = "SELECT name FROM sqlite_master AS t WHERE type = 'table' AND name NOT LIKE "
+              "'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'memory\\_search%' ESCAPE '\\' AND NOT "
+              "EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE name = 'project_id') "
+              "ORDER BY name",
+       .values = {}});
+  ASSERT_TRUE(rows) << rows.error().describe();
+  std::vector<std::string> without;
+  for (const Row& row : *rows) without.push_back(text_of(row, 0).value_or(""));
+  // Those of the installation itself.
+  EXPECT_EQ(without,
+            (std::vector<std::string>{"model_journals", "nodes", "projects", "schema_migrations"}));
+}
+
 TEST_F(StoreFileTest, AnOddNameIsAName) {
   std::filesystem::create_directory(directory_ + "/a?b#c%41");
   file_ = directory_ + "/a?b#c%41/p?mode=memory.db";

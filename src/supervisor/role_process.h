@@ -43,6 +43,7 @@ class RoleProcess {
   std::uint64_t restarts() const { return restarts_; }
   const std::string& last_exit() const { return last_exit_; }
   std::size_t kept_descriptors() const { return store_.items().size(); }
+  const roles::DescriptorStore& kept() const { return store_; }
   linux::Event& ready() { return ready_; }
 
  private:

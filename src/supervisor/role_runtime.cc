@@ -26,7 +26,9 @@ http::ServerLimits control_limits(std::uint64_t body_bytes) {
   return {.body_bytes = body_bytes,
           .connections = 4 * kConnectionsPerRole,
           .connections_per_role = kConnectionsPerRole,  // one for every job that is followed
-          .idle_time = std::chrono::seconds(300)};
+          .idle_time = std::chrono::seconds(300),
+          // Front passes on what its clients write as they write it, and ends it when they stop.
+          .body_idle_time = std::chrono::hours(2)};
 }
 
 Task<Result<std::unique_ptr<http::Transport>>> dial_transport(linux::Loop& loop, int channel) {

@@ -77,6 +77,7 @@ class Supervisor {
   bool all_ready() const;
   std::string figures() const;
   Task<> answer_status(http::Exchange& exchange);
+  Task<> answer_kept(http::Exchange& exchange);
   Task<> answer_metrics(http::Exchange& exchange);
   Task<> answer_down(http::Exchange& exchange);
   Task<> answer_reload(http::Exchange& exchange);
@@ -222,6 +223,7 @@ Result<void> Supervisor::open_control(linux::UniqueFd listener) {
   control_ = std::make_unique<http::Server>(
       *loop_, http::ServerLimits{.body_bytes = 4096, .connections = 64},
       http::route({{"GET", "/status", bind(&Supervisor::answer_status)},
+                   {"GET", "/kept", bind(&Supervisor::answer_kept)},
                    {"GET", "/metrics", bind(&Supervisor::answer_metrics)},
                    {"POST", "/reload", bind(&Supervisor::answer_reload)},
                    {"POST", "/down", bind(&Supervisor::answer_down)}}));
@@ -258,6 +260,7 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
       start.descriptors.emplace("metrics", TRY(linux::duplicate(metrics_listener_.get())));
     start.values = {{"admin_token_sha256", sha256_hex(token_.reveal())},
                     {"domain", config_.domain},
+                    {"allowed_origins", config_.allowed_origins},
                     {"log_requests", log_requests(config_.log.requests)},
                     {"header_bytes", fmt::format("{}", config_.limits.header_bytes)},
                     {"header_count", fmt::format("{}", config_.limits.header_count)},
@@ -303,6 +306,7 @@ Result<roles::RoleStart> Supervisor::prepare_start(Role role) {
     for (const auto& [name, document] : config_.environments) environments[name] = document;
     start.values = for_roles_.egress;
     start.values["environments"] = dump_json(environments);
+    start.values["domain"] = config_.domain;
   }
   return start;
 }
@@ -457,6 +461,17 @@ Task<> Supervisor::answer_status(http::Exchange& exchange) {
                                        {"state_dir", state_dir_.path()},
                                        {"roles", std::move(list)}}) +
                             "\n"});
+  co_return;
+}
+
+// For `pons doctor --leaks`: /proc shows what the numbers are, and only here is it known whose.
+Task<> Supervisor::answer_kept(http::Exchange& exchange) {
+  Json kept = Json::array();
+  for (const auto& role : roles_)
+    for (const auto& [name, descriptor] : role->kept().items())
+      kept.push_back(
+          {{"role", roles::name_of(role->role())}, {"name", name}, {"number", descriptor.get()}});
+  exchange.respond({.body = dump_json({{"kept", std::move(kept)}}) + "\n"});
   co_return;
 }
 

@@ -67,6 +67,18 @@ std::string fetch_settings(std::string_view dump) {
   return kept;
 }
 
+std::string without_credentials(std::string_view text) {
+  std::string kept;
+  for (std::size_t sign = text.find("://"); sign != std::string_view::npos;
+       sign = text.find("://")) {
+    kept += text.substr(0, sign + 3);
+    text.remove_prefix(sign + 3);
+    const std::size_t at = text.substr(0, text.find_first_of("/ \t\r\n\"'")).rfind('@');
+    if (at != std::string_view::npos) text.remove_prefix(at + 1);
+  }
+  return kept + std::string(text);
+}
+
 bool holds_credentials(std::string_view text) {
   for (const std::string_view line : split(text, '\n')) {
     const std::string_view words = trim(line);

@@ -22,6 +22,14 @@ TEST(AptSourcesTest, OnlyTheSuitesOwnSourcesAreTaken) {
             "deb http://b bookworm main\n");
 }
 
+TEST(AptSourcesTest, AUrlLosesItsUserAndPassword) {
+  EXPECT_EQ(without_credentials(
+                "deb [a=b] https://me:p@ss@a.example/debian x\nURIs: http://u@b/ http://c\n"),
+            "deb [a=b] https://a.example/debian x\nURIs: http://b/ http://c\n");
+  EXPECT_EQ(without_credentials("no@url ://"), "no@url ://");
+  EXPECT_EQ(without_credentials(""), "");
+}
+
 TEST(AptSourcesTest, OnlyFetchSettingsAreTaken) {
   EXPECT_EQ(
       fetch_settings("APT::Architecture \"amd64\";\nAcquire::Retries \"3\";\nDPkg::Post \"x\";\n"),

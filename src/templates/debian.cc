@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "pons/base/text.h"
 #include "pons/linux/child.h"
 #include "pons/templates/import.h"
+#include "process_group.h"
 
 namespace pons::templates {
 namespace {
@@ -27,14 +27,11 @@ namespace {
 using linux::UniqueFd;
 
 constexpr const char* kProgram = "/usr/bin/mmdebstrap";
-// Makes its own process the leader of a group and becomes the program.
-constexpr const char* kSessionProgram = "/usr/bin/setsid";
 constexpr std::size_t kPackagesMax = 512;
 constexpr std::size_t kSettingsBytesMax = 1 << 20;
 constexpr std::size_t kWordsKept = 4096;
 constexpr std::size_t kTitleBytesMax = 60;
 constexpr std::chrono::hours kBuildDeadline{2};
-constexpr std::chrono::seconds kStopPatience{10};
 // What mmdebstrap announces ("I: …") for a system of this kind.
 constexpr std::uint64_t kAnnouncements = 14;
 
@@ -216,15 +213,6 @@ class Announcements {
   std::uint64_t count_ = 0;
 };
 
-// The whole process group: mmdebstrap waits for apt before it looks at a signal. Asked, they clean
-// up behind themselves; what does not end is killed.
-void stop_group(linux::ChildProcess& child) {
-  for (const int signal : {SIGINT, SIGKILL}) {
-    if (child.try_wait() || kill(-child.pid(), signal) != 0) return;
-    (void)child.wait_until(std::chrono::steady_clock::now() + kStopPatience);
-  }
-}
-
 Result<void> run_build(linux::ChildProcess& child, int words_fd, Extraction& extraction,
                        Announcements& announcements, int interrupt_fd) {
   const auto deadline = std::chrono::steady_clock::now() + kBuildDeadline;
@@ -272,6 +260,7 @@ Result<void> build_tree(const DebianOptions& options, const std::string& directo
   Announcements announcements(options);
   auto built = run_build(child, words.read_end.get(), extraction, announcements,
                          options.limits.interrupt_fd);
+  // All of them: mmdebstrap waits for apt before it looks at a signal.
   if (!built) stop_group(child);
   return built;
 }

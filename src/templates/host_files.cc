@@ -25,6 +25,9 @@ constexpr int kDepthMax = 8;
 // Below /etc. What is not here is not taken: a directory of settings is where people put passwords.
 constexpr std::array kWanted = {
     "alternatives",
+    "apt/keyrings",
+    "apt/preferences.d",
+    "apt/trusted.gpg.d",
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
@@ -109,8 +112,7 @@ class HostCopier {
     if ((status.st_mode & S_IROTH) == 0) return {};
     if (S_ISREG(status.st_mode)) return copy_file(path);
     if (!S_ISDIR(status.st_mode) || (status.st_mode & S_IXOTH) == 0) return {};
-    add_parents(path);
-    skeleton_[path] = {.kind = Kind::kDirectory};
+    add_with_parents(skeleton_, path, {.kind = Kind::kDirectory});
     std::error_code error;
     for (std::filesystem::directory_iterator entry(place, error), end; !error && entry != end;
          entry.increment(error))
@@ -124,34 +126,19 @@ class HostCopier {
     if (size <= 0) return {};
     const std::string text(target, static_cast<std::size_t>(size));
     if (!stays_inside(path, text)) return {};
-    add_parents(path);
-    skeleton_[path] = {.kind = Kind::kLink, .mode = 0777, .content = text};
+    add_with_parents(skeleton_, path, {.kind = Kind::kLink, .mode = 0777, .content = text});
     return {};
   }
 
   Result<void> copy_file(const std::string& path) {
-    const UniqueFd file(open((root_ + "/" + path).c_str(),
-                             O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    struct stat status{};
-    // Of what was opened: the name may mean another file by now.
-    if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-        (status.st_mode & S_IROTH) == 0)
-      return {};
-    const auto size = static_cast<std::size_t>(status.st_size);
-    if (size > kTotalBytesMax - total_) return {};
-    std::string content = TRY(linux::read_all(file.get(), size + 1));
-    total_ += content.size();
-    add_parents(path);
-    skeleton_[path] = {.kind = Kind::kFile,
-                       .mode = (status.st_mode & 0111) != 0 ? mode_t{0755} : mode_t{0644},
-                       .content = std::move(content)};
+    auto file = TRY(read_public_file(root_ + "/" + path, kTotalBytesMax - total_));
+    if (!file) return {};
+    total_ += file->content.size();
+    add_with_parents(skeleton_, path,
+                     {.kind = Kind::kFile,
+                      .mode = file->is_program ? mode_t{0755} : mode_t{0644},
+                      .content = std::move(file->content)});
     return {};
-  }
-
-  void add_parents(const std::string& path) {
-    for (std::size_t slash = path.find('/'); slash != std::string::npos;
-         slash = path.find('/', slash + 1))
-      skeleton_.try_emplace(path.substr(0, slash), SkeletonEntry{.kind = Kind::kDirectory});
   }
 
   Skeleton& skeleton_;
@@ -160,6 +147,20 @@ class HostCopier {
 };
 
 }  // namespace
+
+Result<std::optional<PublicFile>> read_public_file(const std::string& path, std::size_t bytes_max) {
+  const UniqueFd file(
+      open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  struct stat status{};
+  // Of what was opened: the name may mean another file by now.
+  if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      (status.st_mode & S_IROTH) == 0)
+    return std::nullopt;
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size > bytes_max) return std::nullopt;
+  return PublicFile{.content = TRY(linux::read_all(file.get(), size + 1)),
+                    .is_program = (status.st_mode & 0111) != 0};
+}
 
 Result<void> add_host_files(Skeleton& skeleton, const std::string& host_root) {
   HostCopier copier(skeleton, host_root);

@@ -16,6 +16,7 @@ std::string shell_of(const std::string& host_root) {
 Result<std::string> ensure_host_layer(const std::string& state_dir, const std::string& host_root) {
   Skeleton skeleton;
   TRY_VOID(add_host_files(skeleton, host_root));
+  TRY_VOID(add_host_packages(skeleton, host_root));
   add_program_links(skeleton, host_root);
   // Last: what is ours wins.
   add_fixed_files(skeleton, shell_of(host_root));

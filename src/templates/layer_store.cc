@@ -79,6 +79,20 @@ bool may_set_trusted(int fd) {
   return fremovexattr(fd, "trusted.overlay.none") == 0 || errno != EPERM;
 }
 
+// How many there were. The caller has locked out whoever makes one.
+Result<std::size_t> remove_staged(const std::string& directory) {
+  std::vector<std::string> leftovers;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().filename().string().starts_with(kStagingPrefix))
+      leftovers.push_back(entry->path().string());
+  }
+  if (error) return os_error("list layers", directory, error.value());
+  for (const std::string& leftover : leftovers) TRY_VOID(remove_tree(leftover));
+  return leftovers.size();
+}
+
 }  // namespace
 
 bool is_digest(std::string_view text) {
@@ -194,17 +208,16 @@ Result<Collected> LayerStore::collect(const std::set<std::string>& needed,
     collected.layers.push_back(layer.digest);
     collected.bytes += layer.bytes;
   }
-  std::vector<std::string> leftovers;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().filename().string().starts_with(kStagingPrefix))
-      leftovers.push_back(entry->path().string());
-  }
-  if (error) return os_error("list layers", path_, error.value());
-  for (const std::string& leftover : leftovers) TRY_VOID(remove_tree(leftover));
-  collected.leftovers = leftovers.size();
+  collected.leftovers = TRY(remove_staged(path_));
   return collected;
+}
+
+Result<void> LayerStore::remove_leftovers() const {
+  const UniqueFd lock = TRY(open_lock(path_));
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+    return errno == EWOULDBLOCK ? Result<void>() : os_error("lock layers", path_);
+  (void)TRY(remove_staged(path_));
+  return {};
 }
 
 }  // namespace pons::templates

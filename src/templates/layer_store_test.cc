@@ -106,6 +106,21 @@ TEST_F(LayerStoreTest, GarbageIsWhatNobodyNeedsAndWhatAKilledBuildLeft) {
   EXPECT_FALSE(fs::exists(layers.path() + "/.tmp-killed"));
 }
 
+TEST_F(LayerStoreTest, WhatAKilledBuildLeftGoesWithoutTheGarbageButNotUnderABuild) {
+  const LayerStore layers = store();
+  const LayerInfo layer = publish(layers, "a", "whole");
+  const std::string left = layers.path() + "/.tmp-killed";
+  write(left + "/fs/file", "half");
+  {
+    const auto lease = layers.lease();
+    EXPECT_TRUE(layers.remove_leftovers());
+    EXPECT_TRUE(fs::exists(left));
+  }
+  EXPECT_TRUE(layers.remove_leftovers());
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(layers.find(layer.digest)->has_value());
+}
+
 TEST_F(LayerStoreTest, YoungLayersCanBeSpared) {
   const LayerStore layers = store();
   const LayerInfo layer = publish(layers, "a", "of a template that is not known yet");

@@ -47,6 +47,23 @@ void add_accounts(Skeleton& skeleton, const std::string& shell) {
                        kUserId));
 }
 
+void add_basics(Skeleton& skeleton, const std::string& shell) {
+  for (const char* path : {"dev", "etc", "home", "opt", "proc", "run", "sys", "var"})
+    add_directory(skeleton, path);
+  add_directory(skeleton, "root", 0700);
+  add_directory(skeleton, "tmp", 01777);
+  add_directory(skeleton, "var/tmp", 01777);
+  add_directory(skeleton, "home/user", 0755, kUserId);
+  add_accounts(skeleton, shell);
+  add_file(
+      skeleton, "etc/hosts",
+      "127.0.0.1\tlocalhost\n127.0.1.1\te2b.local\n::1\tlocalhost ip6-localhost ip6-loopback\n");
+  add_file(skeleton, "etc/nsswitch.conf",
+           "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
+           "protocols: files\nservices: files\n");
+  add_file(skeleton, "etc/resolv.conf", "nameserver 127.0.0.1\n");
+}
+
 // Bash knows who it is: one program less to start for each login.
 constexpr std::string_view kProfile =
     "if [ \"${EUID:-$(id -u)}\" -eq 0 ]; then\n"
@@ -73,29 +90,29 @@ constexpr std::string_view kUserBashrc =
 }  // namespace
 
 void add_fixed_files(Skeleton& skeleton, const std::string& shell) {
-  for (const char* path :
-       {"dev", "etc", "home", "media", "mnt", "opt", "proc", "run", "srv", "sys", "usr", "var",
-        "var/cache", "var/lib", "var/log", "var/spool", "var/opt", "var/local", "var/backups"})
+  add_basics(skeleton, shell);
+  for (const char* path : {"media", "mnt", "srv", "usr", "var/cache", "var/lib", "var/log",
+                           "var/spool", "var/opt", "var/local", "var/backups"})
     add_directory(skeleton, path);
-  add_directory(skeleton, "root", 0700);
-  add_directory(skeleton, "tmp", 01777);
-  add_directory(skeleton, "var/tmp", 01777);
-  add_directory(skeleton, "home/user", 0755, kUserId);
   add_link(skeleton, "var/run", "/run");
   add_link(skeleton, "var/lock", "/run/lock");
   add_link(skeleton, "etc/mtab", "../proc/self/mounts");
-  add_accounts(skeleton, shell);
-  add_file(
-      skeleton, "etc/hosts",
-      "127.0.0.1\tlocalhost\n127.0.1.1\te2b.local\n::1\tlocalhost ip6-localhost ip6-loopback\n");
-  add_file(skeleton, "etc/nsswitch.conf",
-           "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
-           "protocols: files\nservices: files\n");
-  add_file(skeleton, "etc/resolv.conf", "nameserver 127.0.0.1\n");
   add_file(skeleton, "etc/shells", "/bin/sh\n/usr/bin/sh\n/bin/bash\n/usr/bin/bash\n");
   add_file(skeleton, "etc/profile", std::string(kProfile));
   add_file(skeleton, "home/user/.profile", std::string(kUserProfile), kUserId);
   add_file(skeleton, "home/user/.bashrc", std::string(kUserBashrc), kUserId);
+}
+
+void add_bare_root(Skeleton& skeleton, const std::string& shell) {
+  add_basics(skeleton, shell);
+  add_directory(skeleton, "workspace", 0755, kUserId);
+}
+
+void add_with_parents(Skeleton& skeleton, const std::string& path, SkeletonEntry entry) {
+  for (std::size_t slash = path.find('/'); slash != std::string::npos;
+       slash = path.find('/', slash + 1))
+    skeleton.try_emplace(path.substr(0, slash), SkeletonEntry{.kind = Kind::kDirectory});
+  skeleton[path] = std::move(entry);
 }
 
 void add_program_links(Skeleton& skeleton, const std::string& host_root) {

@@ -77,6 +77,8 @@ class TrustReader {
 
 Result<std::string> ensure_trust_layer(const std::string& state_dir, const std::string& source) {
   Skeleton skeleton;
+  // Places for what is mounted in every sandbox: an image may have none of them, or a link there.
+  for (const char* place : {"dev", "proc", "sys"}) skeleton[place] = {.kind = Kind::kDirectory};
   const linux::UniqueFd root(open(source.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!root && errno != ENOENT) return os_error("read trust files", source);
   if (root) TRY_VOID(TrustReader(skeleton).read_directory(root.get(), "", 0));

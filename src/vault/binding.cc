@@ -52,6 +52,13 @@ constexpr std::array<std::string_view, 22> kHeadersOfTheProxy = {"host",
                                                                  "x-forwarded-proto",
                                                                  "x-http-method-override"};
 
+// Some hosts read "content_length" as if it were written with a hyphen.
+bool is_header_of_the_proxy(std::string_view field) {
+  return std::ranges::any_of(kHeadersOfTheProxy, [field](std::string_view known) {
+    return is_same_field_name(known, field);
+  });
+}
+
 Error wrong(std::string message) {
   return make_error(ErrorCode::kInvalid, "read binding", std::move(message));
 }
@@ -76,7 +83,7 @@ Result<void> check_header(std::string_view name) {
   if (name == kAnyHeader) return {};
   if (name.size() > kNameBytesMax || !http::is_token(name))
     return wrong("that is not the name of a header");
-  if (std::ranges::find(kHeadersOfTheProxy, name) != kHeadersOfTheProxy.end())
+  if (is_header_of_the_proxy(name))
     return wrong(fmt::format("the header {} cannot carry a credential", name));
   return {};
 }
@@ -219,6 +226,14 @@ std::string_view to_string(Position position) {
       ->second;
 }
 
+bool is_same_field_name(std::string_view one, std::string_view other) {
+  const auto folded = [](char c) {
+    if (c >= 'A' && c <= 'Z') return static_cast<char>(c | 0x20);
+    return c == '_' ? '-' : c;
+  };
+  return std::ranges::equal(one, other, {}, folded, folded);
+}
+
 bool Binding::matches_host(std::string_view wanted, std::uint16_t port) const {
   return std::ranges::find(ports, port) != ports.end() && host_matches(host, wanted);
 }
@@ -233,21 +248,29 @@ bool Binding::matches(const Target& target) const {
 
 bool Binding::names_header(std::string_view field) const {
   if (position != Position::kHeader) return false;
-  const std::string wanted = lower_case(field);
-  if (name != kAnyHeader) return name == wanted;
-  return std::ranges::find(kHeadersOfTheProxy, wanted) == kHeadersOfTheProxy.end();
+  if (name != kAnyHeader) return name == lower_case(field);
+  return !is_header_of_the_proxy(field);
 }
 
-std::optional<std::string> Binding::swap_header(std::string_view sent, std::string_view stub,
-                                                std::string_view value) const {
-  if (name != kAnyHeader) return format.swap(sent, stub, value);
-  std::string out;
+bool Binding::is_any_header() const {
+  return position == Position::kHeader && name == kAnyHeader;
+}
+
+std::optional<Swapped> Binding::swap_header(std::string_view sent, std::string_view stub,
+                                            std::string_view value) const {
+  if (!is_any_header()) return format.swap(sent, stub, value);
+  Swapped out;
   std::size_t at = 0;
   for (std::size_t found = 0; (found = sent.find(stub, at)) != std::string_view::npos;
-       at = found + stub.size())
-    out.append(sent.substr(at, found - at)).append(value);
+       at = found + stub.size()) {
+    const std::string_view between = sent.substr(at, found - at);
+    out.sent.append(between).append(value);
+    out.rest.append(between).append("\n");
+  }
   if (at == 0) return std::nullopt;
-  return out.append(sent.substr(at));
+  out.sent.append(sent.substr(at));
+  out.rest.append(sent.substr(at));
+  return out;
 }
 
 Result<Binding> parse_binding(const Json& json) {
@@ -303,6 +326,21 @@ Result<std::vector<Binding>> load_preset(std::string_view name) {
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const auto& [name, unused] : services().presets) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> credential_parameters(std::string_view host, Position position) {
+  std::vector<std::string> names;
+  const auto add = [&](const Services::NamesByHost& all) {
+    for (const auto& [where, those] : all) {
+      const bool is_below = host.size() > where.size() && host.ends_with(where) &&
+                            host[host.size() - where.size() - 1] == '.';
+      if (where == "any" || host == where || is_below)
+        names.insert(names.end(), those.begin(), those.end());
+    }
+  };
+  add(services().credential_parameters);
+  if (position == Position::kQuery) add(services().query_parameters);
   return names;
 }
 

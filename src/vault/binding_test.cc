@@ -18,6 +18,11 @@ Binding binding(std::string_view text) {
   return std::move(*parsed);
 }
 
+std::string swapped(std::string_view format, std::string_view sent) {
+  const auto swapped = Format::parse(format)->swap(sent, "STUB", "VALUE");
+  return swapped ? swapped->sent : "(not swapped)";
+}
+
 bool swaps(std::string_view format, std::string_view sent) {
   return Format::parse(format)->swap(sent, "STUB", "VALUE").has_value();
 }
@@ -86,6 +91,14 @@ TEST(BindingTest, HostsThatCannotBeProvenOrBelongToManyAreRefused) {
                            "*.s3.amazonaws.com",
                            "*.workers.dev",
                            "*.ngrok.app",
+                           "*.hf.space",
+                           "*.webhook.site",
+                           "*.up.railway.app",
+                           "*.blob.core.windows.net",
+                           "*.table.core.windows.net",
+                           "*.googleapis.com",
+                           "*.execute-api.eu-west-1.amazonaws.com",
+                           "*.10-0-0-1.nip.io",
                            "*.internal",
                            "a.*.com",
                            "*a.example.com",
@@ -102,8 +115,9 @@ TEST(BindingTest, HostsThatCannotBeProvenOrBelongToManyAreRefused) {
   EXPECT_FALSE(parse_binding(Json{{"host", std::string("e.com\0.a.com", 12)}}));
   EXPECT_FALSE(parse_binding(Json{{"host", std::string(64, 'a') + ".com"}}));
   EXPECT_FALSE(parse_binding(Json{{"host", std::string(250, 'a') + ".com"}}));
-  for (const char* host : {"a.com", "xn--bcher-kva.example", "*.example.com", "*.corp.internal",
-                           "github.io", "a1.b2.c3.example"})
+  for (const char* host :
+       {"a.com", "xn--bcher-kva.example", "*.example.com", "*.corp.internal", "github.io",
+        "a1.b2.c3.example", "mine.blob.core.windows.net", "*.mine.webhook.site"})
     EXPECT_TRUE(parse_binding(Json{{"host", host}})) << host;
 }
 
@@ -211,10 +225,10 @@ TEST(BindingTest, SenselessBindingsAreRefused) {
 // ---- formats
 
 TEST(FormatTest, OnlyTheExactFormIsSwapped) {
-  EXPECT_EQ(Format::parse("Bearer {}")->swap("Bearer STUB", "STUB", "VALUE"), "Bearer VALUE");
-  EXPECT_EQ(Format::parse("Bearer {}")->swap("bearer STUB", "STUB", "VALUE"), "Bearer VALUE");
-  EXPECT_EQ(Format::parse("{}")->swap("STUB", "STUB", "VALUE"), "VALUE");
-  EXPECT_EQ(Format::parse("key={};v=1")->swap("key=STUB;v=1", "STUB", "VALUE"), "key=VALUE;v=1");
+  EXPECT_EQ(swapped("Bearer {}", "Bearer STUB"), "Bearer VALUE");
+  EXPECT_EQ(swapped("Bearer {}", "bearer STUB"), "Bearer VALUE");
+  EXPECT_EQ(swapped("{}", "STUB"), "VALUE");
+  EXPECT_EQ(swapped("key={};v=1", "key=STUB;v=1"), "key=VALUE;v=1");
   for (const char* sent :
        {"", "STUB", "Bearer", "Bearer ", "Bearer  STUB", "Bearer STUB ", "BearerSTUB",
         "Bearer STUBSTUB", "Bearer xSTUB", "token STUB", "Bearer stub", "Bearer STUB, Bearer STUB"})
@@ -224,14 +238,11 @@ TEST(FormatTest, OnlyTheExactFormIsSwapped) {
 
 TEST(FormatTest, BasicIsTakenApartAndPutTogetherAgain) {
   const auto basic = [](std::string_view pair) { return "Basic " + base64_encode(pair); };
-  EXPECT_EQ(Format::parse("Basic me:{}")->swap(basic("me:STUB"), "STUB", "VALUE"),
-            basic("me:VALUE"));
-  EXPECT_EQ(Format::parse("Basic *:{}")->swap(basic("who:STUB"), "STUB", "VALUE"),
-            basic("who:VALUE"));
-  EXPECT_EQ(Format::parse("Basic {}:*")->swap(basic("STUB:"), "STUB", "VALUE"), basic("VALUE:"));
-  EXPECT_EQ(
-      Format::parse("Basic {}:x-oauth-basic")->swap(basic("STUB:x-oauth-basic"), "STUB", "VALUE"),
-      basic("VALUE:x-oauth-basic"));
+  EXPECT_EQ(swapped("Basic me:{}", basic("me:STUB")), basic("me:VALUE"));
+  EXPECT_EQ(swapped("Basic *:{}", basic("who:STUB")), basic("who:VALUE"));
+  EXPECT_EQ(swapped("Basic {}:*", basic("STUB:")), basic("VALUE:"));
+  EXPECT_EQ(swapped("Basic {}:x-oauth-basic", basic("STUB:x-oauth-basic")),
+            basic("VALUE:x-oauth-basic"));
   EXPECT_TRUE(swaps("Basic me:{}", "basic " + base64_encode("me:STUB")));
   EXPECT_EQ(Format::parse("Basic me:{}")->render("VALUE"), basic("me:VALUE"));
   EXPECT_EQ(Format::parse("Basic *:{}")->render("VALUE"), basic("x-access-token:VALUE"));
@@ -253,6 +264,34 @@ TEST(FormatTest, OddFormsOfBasicAreNotSwapped) {
   EXPECT_FALSE(swaps("Basic me:{}", "Basic " + text.substr(0, text.size() - 2)));
   text[text.size() - 3] = static_cast<char>(text[text.size() - 3] + 1);
   EXPECT_FALSE(swaps("Basic me:{}", "Basic " + text));
+}
+
+TEST(FormatTest, BesideAStubNoOtherCredentialLeaves) {
+  const auto basic = [](std::string_view pair) { return "Basic " + base64_encode(pair); };
+  for (const char* pair : {"STUB:ghp_attackers_own", "STUB:x", "STUB:x-oauth-basic ", "STUB: "})
+    EXPECT_FALSE(swaps("Basic {}:*", basic(pair))) << pair;
+  EXPECT_EQ(swapped("Basic {}:*", basic("STUB:x-oauth-basic")), basic("VALUE:x-oauth-basic"));
+  EXPECT_FALSE(swaps("Basic *:{}", basic("ghp_0123456789abcdefghij:STUB")));
+  for (const char* user : {"", "git", "oauth2", "x-access-token", "sk-brown", "some.body@corp.com"})
+    EXPECT_TRUE(swaps("Basic *:{}", basic(std::string(user) + ":STUB"))) << user;
+  EXPECT_EQ(Format::parse("Basic *:{}")->swap(basic("who:STUB"), "STUB", "VALUE")->rest, "who")
+      << "for whoever looks for what must not leave";
+  EXPECT_EQ(Format::parse("Bearer {}")->swap("Bearer STUB", "STUB", "VALUE")->rest, "");
+}
+
+TEST(BindingTest, WhatStandsBesideAStubInAnyHeaderIsTold) {
+  const auto swapped =
+      binding("host=a.example.com,header=*").swap_header("a STUB b", "STUB", "VALUE");
+  ASSERT_TRUE(swapped);
+  EXPECT_EQ(swapped->sent, "a VALUE b");
+  EXPECT_EQ(swapped->rest, "a \n b");
+}
+
+TEST(BindingTest, AnUnderscoreMakesNoOtherName) {
+  EXPECT_TRUE(is_same_field_name("X-Api-Key", "x_api_key"));
+  EXPECT_FALSE(is_same_field_name("x-api-key", "x-api-keys"));
+  EXPECT_FALSE(binding("host=a.example.com,header=*").names_header("Content_Type"));
+  EXPECT_FALSE(parse_binding(Json{{"host", "a.example.com"}, {"name", "x_forwarded_host"}}));
 }
 
 // ---- presets
@@ -278,6 +317,21 @@ TEST(PresetTest, GithubReachesItsOwnHostsOnly) {
   }
   EXPECT_EQ(find_binding(credential, {.host = "api.github.com", .port = 8443}), nullptr);
   EXPECT_FALSE(is_bound_to(credential, "api.github.com", 80));
+}
+
+TEST(CredentialParameters, AreTheUsualOnesAndThoseOfTheService) {
+  const auto has = [](std::string_view host, std::string_view name,
+                      Position position = Position::kQuery) {
+    return std::ranges::count(credential_parameters(host, position), name) == 1;
+  };
+  for (const char* host : {"slack.com", "gitlab.com", "gitlab.corp.example"})
+    for (const char* name : {"token", "private_token", "access_token", "job_token"})
+      EXPECT_TRUE(has(host, name)) << host << " " << name;
+  EXPECT_TRUE(has("maps.googleapis.com", "key"));
+  EXPECT_FALSE(has("maps.googleapis.com", "key", Position::kBody)) << "a usual name of a member";
+  EXPECT_TRUE(has("maps.googleapis.com", "token", Position::kBody));
+  EXPECT_FALSE(has("evilgoogleapis.com", "key"));
+  EXPECT_FALSE(has("api.github.com", "key"));
 }
 
 }  // namespace

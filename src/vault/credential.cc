@@ -41,6 +41,7 @@ Credential Credential::clone() const {
           .value = copy_of(value),
           .previous = copy_of(previous),
           .previous_until_unix_ms = previous_until_unix_ms,
+          .previous_until = previous_until,
           .bindings = bindings,
           .shape = shape,
           .created_unix_ms = created_unix_ms,

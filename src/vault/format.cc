@@ -6,6 +6,7 @@
 #include <sodium.h>
 
 #include "pons/base/text.h"
+#include "services.h"
 
 namespace pons::vault {
 
@@ -31,6 +32,21 @@ std::optional<std::string> decode_base64(std::string_view text) {
   bytes.resize(size);
   if (base64_encode(bytes) != text) return std::nullopt;
   return bytes;
+}
+
+// What hosts that take a token as the user want for a password.
+bool is_no_password(std::string_view text) {
+  return text.empty() || text == "x-oauth-basic";
+}
+
+// Not another credential, which a host might take in place of the password.
+bool is_user_name(std::string_view text, std::string_view stub) {
+  constexpr std::size_t kTokenBytesMin = 20;
+  if (text.find(stub) != std::string_view::npos) return false;
+  return text.size() < kTokenBytesMin ||
+         std::ranges::none_of(
+             services().prefixes,
+             [&](const std::string& prefix) { return text.starts_with(prefix); });
 }
 
 bool has_control_character(std::string_view text) {
@@ -81,15 +97,15 @@ std::string Format::render(std::string_view value) const {
   return text;
 }
 
-std::optional<std::string> Format::swap(std::string_view sent, std::string_view stub,
-                                        std::string_view value) const {
+std::optional<Swapped> Format::swap(std::string_view sent, std::string_view stub,
+                                    std::string_view value) const {
   if (stub.empty() || sent.size() < scheme_.size() ||
       !equal_ignoring_case(sent.substr(0, scheme_.size()), scheme_))
     return std::nullopt;
   sent.remove_prefix(scheme_.size());
   if (!basic_) {
     if (sent != fmt::format("{}{}{}", before_, stub, after_)) return std::nullopt;
-    return render(value);
+    return Swapped{.sent = render(value), .rest = {}};
   }
 
   const auto decoded = decode_base64(sent);
@@ -104,14 +120,14 @@ std::optional<std::string> Format::swap(std::string_view sent, std::string_view 
                                         ? std::string_view(before_).substr(0, before_.size() - 1)
                                         : std::string_view(after_).substr(1);
   if ((value_is_password ? password : user) != stub) return std::nullopt;
-  // A second stub beside the first is no user name.
-  if (declared == "*" ? other.find(stub) != std::string_view::npos : other != declared)
-    return std::nullopt;
+  const bool may_be_other = value_is_password ? is_user_name(other, stub) : is_no_password(other);
+  if (declared == "*" ? !may_be_other : other != declared) return std::nullopt;
   std::string clear =
       value_is_password ? fmt::format("{}:{}", other, value) : fmt::format("{}:{}", value, other);
-  std::string text = fmt::format("{}{}", kBasic, base64_encode(clear));
+  Swapped swapped{.sent = fmt::format("{}{}", kBasic, base64_encode(clear)),
+                  .rest = std::string(other)};
   sodium_memzero(clear.data(), clear.size());
-  return text;
+  return swapped;
 }
 
 }  // namespace pons::vault

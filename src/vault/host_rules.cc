@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <libpsl.h>
 
 #include "pons/base/text.h"
-#include "services.h"
+#include "pons/vault/shared_suffix.h"
 
 namespace pons::vault {
 
@@ -37,15 +36,6 @@ bool ends_in_number(std::string_view host) {
   return std::ranges::all_of(last, is_digit) || last.starts_with("0x");
 }
 
-// A wildcard here would hand the credential to whoever rents a name below.
-bool is_shared(const std::string& suffix) {
-  const psl_ctx_t* list = psl_builtin();
-  if (list == nullptr) return true;  // without the list no wildcard can be judged
-  return psl_is_public_suffix(list, suffix.c_str()) != 0 ||
-         psl_is_public_suffix(list, fmt::format("a.{}", suffix).c_str()) != 0 ||
-         std::ranges::find(services().shared_suffixes, suffix) != services().shared_suffixes.end();
-}
-
 }  // namespace
 
 Result<std::string> parse_host_pattern(std::string_view text) {
@@ -67,7 +57,7 @@ Result<std::string> parse_host_pattern(std::string_view text) {
   if (labels.size() < 2) return refused(text, "has one label only; name the host in full");
   if (host == kOwnDomain || host.ends_with(fmt::format(".{}", kOwnDomain)))
     return refused(text, "is a name of Pons itself");
-  if (any_label && is_shared(host))
+  if (any_label && is_shared_suffix(host))
     return refused(text, "covers hosts of strangers; name the host in full");
   return pattern;
 }

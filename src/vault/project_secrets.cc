@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kDirectory = "secrets";
 constexpr std::size_t kNameBytesMax = 128;
 constexpr std::size_t kValueBytesMax = 8 * 1024;
+constexpr std::string_view kIdPrefix = "sec_";
 constexpr std::size_t kMetadataMax = 64;
 constexpr std::size_t kMetadataBytesMax = 8 * 1024;
 constexpr std::size_t kProjectSecretsMax = 256;
@@ -87,6 +88,7 @@ Result<ProjectSecret> decode(std::string id, std::string_view plain) {
     secret.value = Secret(std::string(plain.substr(size)));
     if (!is_secret_name(secret.name) || !check_secret_value(secret.value.reveal()))
       return damaged();
+    secret.name = canonical_secret_name(secret.name);
     return secret;
   } catch (const Json::exception&) {
     return damaged();
@@ -100,6 +102,14 @@ bool is_secret_name(std::string_view name) {
          std::ranges::none_of(name, [](char c) {
            return (static_cast<unsigned char>(c) < 0x20) || c == 0x7F || c == '{' || c == '}';
          });
+}
+
+std::string canonical_secret_name(std::string_view name) {
+  std::string canonical(name);
+  std::ranges::transform(canonical, canonical.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return canonical;
 }
 
 ProjectSecrets::ProjectSecrets(SealedDirectory files, const Clock& clock)
@@ -122,8 +132,11 @@ Result<void> ProjectSecrets::read_files() {
       damaged_.push_back(files_.file_of(id));
       continue;
     }
-    Place place{secret->project, secret->name};
-    all_[std::move(place)] = std::make_shared<const ProjectSecret>(std::move(*secret));
+    // Of names that differ in nothing but the size of their letters, the one that changed last.
+    Found& place = all_[{secret->project, secret->name}];
+    auto kept = std::make_shared<const ProjectSecret>(std::move(*secret));
+    if (place == nullptr || place->updated_unix_ms < kept->updated_unix_ms) place.swap(kept);
+    if (kept != nullptr) damaged_.push_back(files_.file_of(kept->id));
   }
   return {};
 }
@@ -136,8 +149,10 @@ Result<ProjectSecret> ProjectSecrets::read_file(const std::string& id) const {
 Result<ProjectSecrets::Found> ProjectSecrets::create(const std::string& project,
                                                      const std::string& name, Secret value,
                                                      Metadata metadata) {
-  if (!is_secret_name(name))
-    return wrong("a secret's name has 1 to 128 bytes, no braces and no control characters");
+  if (!is_secret_name(name) || canonical_secret_name(name).starts_with(kIdPrefix))
+    return wrong(
+        "a secret's name has 1 to 128 bytes, no braces and no control characters, and does not "
+        "begin with sec_");
   TRY_VOID(check_secret_value(value.reveal()));
   TRY_VOID(check_metadata(metadata));
   if (find_named(project, name) != nullptr)
@@ -147,9 +162,9 @@ Result<ProjectSecrets::Found> ProjectSecrets::create(const std::string& project,
     return make_error(ErrorCode::kLimit, "keep secret",
                       fmt::format("a project has at most {} secrets", kProjectSecretsMax));
   ProjectSecret secret;
-  secret.id = "sec" + random_text(20);
+  secret.id = std::string(kIdPrefix) + random_text(20);
   secret.project = project;
-  secret.name = name;
+  secret.name = canonical_secret_name(name);
   secret.value = std::move(value);
   secret.metadata = std::move(metadata);
   secret.created_unix_ms = secret.updated_unix_ms = now_unix_ms();
@@ -178,6 +193,7 @@ Result<void> ProjectSecrets::remove(const std::string& project, std::string_view
   const Found secret = TRY(load(project, word));
   // In memory first: a value that cannot be deleted on disk is still not used again.
   all_.erase({secret->project, secret->name});
+  ++generation_;
   if (listener_) listener_(secret->project, secret->name);
   return files_.remove(secret->id);
 }
@@ -192,7 +208,7 @@ Result<ProjectSecrets::Found> ProjectSecrets::load(const std::string& project,
 
 ProjectSecrets::Found ProjectSecrets::find_named(std::string_view project,
                                                  std::string_view name) const {
-  const auto found = all_.find({std::string(project), std::string(name)});
+  const auto found = all_.find({std::string(project), canonical_secret_name(name)});
   return found == all_.end() ? nullptr : found->second;
 }
 
@@ -210,6 +226,7 @@ Result<ProjectSecrets::Found> ProjectSecrets::keep(ProjectSecret secret) {
   Place place{secret.project, secret.name};
   auto kept = std::make_shared<const ProjectSecret>(std::move(secret));
   all_[std::move(place)] = kept;
+  ++generation_;
   if (listener_) listener_(kept->project, kept->name);
   return kept;
 }

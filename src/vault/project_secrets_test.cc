@@ -104,6 +104,23 @@ TEST_F(ProjectSecretsTest, WhatNoFieldCouldHoldIsRefused) {
   EXPECT_EQ(create("mine", "n").error().code, ErrorCode::kConflict);
 }
 
+TEST_F(ProjectSecretsTest, LettersOfANameAreSmallAndIdsAreNoNames) {
+  const auto made = create("mine", "Reader-Token");
+  ASSERT_TRUE(made);
+  EXPECT_EQ((*made)->name, "reader-token");
+  EXPECT_TRUE((*made)->id.starts_with("sec_"));
+  EXPECT_EQ(create("mine", "READER-token").error().code, ErrorCode::kConflict);
+  EXPECT_EQ(secrets_->find_named("mine", "rEADER-TOKEN"), *made);
+  EXPECT_EQ(*secrets_->load("mine", (*made)->id), *made);
+  for (const char* name : {"sec_", "sec_x", "SEC_x"})
+    EXPECT_EQ(create("mine", name).error().code, ErrorCode::kInvalid) << name;
+  EXPECT_TRUE(create("mine", "second"));
+  EXPECT_EQ((*secrets_->update("mine", "Reader-TOKEN", Secret(std::string("other")), {}))->version,
+            2U);
+  ASSERT_TRUE(secrets_->remove("mine", "Reader-Token"));
+  EXPECT_EQ(secrets_->find_named("mine", "reader-token"), nullptr);
+}
+
 TEST_F(ProjectSecretsTest, AProjectHasARoomOfItsOwn) {
   for (int i = 0; i < 256; ++i) ASSERT_TRUE(create("mine", std::to_string(i)));
   EXPECT_EQ(create("mine", "one more").error().code, ErrorCode::kLimit);

@@ -86,6 +86,11 @@ Result<std::unique_ptr<ProjectVaults>> ProjectVaults::open(const std::string& st
   return vaults;
 }
 
+void ProjectVaults::reserve(const std::string& domain) {
+  reserved_ = domain;
+  for (const auto& shelf : shelves_) shelf.second->vault->reserve(domain);
+}
+
 Result<void> ProjectVaults::read_files() {
   std::vector<Entry> credentials;
   for (const std::string& id : TRY(files_.names())) {
@@ -131,6 +136,7 @@ std::unique_ptr<ProjectVaults::Shelf> ProjectVaults::make_shelf(std::string id,
   auto shelf = std::make_unique<Shelf>();
   // Stubs of one vault say nothing about those of another.
   shelf->vault = Vault::in_memory(subkey(key_, "pons project vault " + id), clock_);
+  shelf->vault->reserve(reserved_);
   shelf->kept.project = std::move(project);
   shelf->kept.record.id = std::move(id);
   return shelf;

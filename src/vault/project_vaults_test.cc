@@ -183,7 +183,7 @@ TEST(CredentialUse, IsBoundToItsHostsInAnyHeader) {
   const Binding& any = use->bindings.front();
   EXPECT_TRUE(any.names_header("X-Own"));
   EXPECT_FALSE(any.names_header("Content-Type"));
-  EXPECT_EQ(any.swap_header("key=STUB; STUB", "STUB", "value"), "key=value; value");
+  EXPECT_EQ(any.swap_header("key=STUB; STUB", "STUB", "value")->sent, "key=value; value");
   EXPECT_FALSE(any.swap_header("nothing", "STUB", "value"));
 }
 

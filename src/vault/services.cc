@@ -24,9 +24,12 @@ Services read_services() {
   Services all;
   for (const auto& [name, bindings] : json->at("presets").items())
     all.presets[name] = dump_json(bindings);
+  all.credential_parameters = json->at("credential_parameters").get<Services::NamesByHost>();
+  all.query_parameters = json->at("query_parameters").get<Services::NamesByHost>();
   all.prefixes = json->at("prefixes").get<std::vector<std::string>>();
   std::ranges::sort(all.prefixes, std::greater(), &std::string::size);
   all.shared_suffixes = json->at("shared_suffixes").get<std::vector<std::string>>();
+  all.shared_domains = json->at("shared_domains").get<std::vector<std::string>>();
   all.placeholder_words = json->at("placeholder_words").get<std::vector<std::string>>();
   return all;
 }

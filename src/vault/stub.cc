@@ -267,12 +267,15 @@ std::string make_stub(const StubShape& shape, const Secret& key, const StubOwner
   }
 }
 
-std::string resize_stub(std::string_view stub, std::size_t length) {
-  CHECK(!stub.empty());
-  std::string resized;
-  resized.reserve(length);
-  while (resized.size() < length) resized += stub.substr(0, length - resized.size());
-  return resized;
+std::string stand_in(std::string_view stub, std::string_view value) {
+  std::string letters(stub);
+  std::erase_if(letters, [](char c) { return !is_random_place(c); });
+  CHECK(!letters.empty());
+  std::string text(value);
+  std::size_t next = 0;
+  for (char& c : text)
+    if (is_random_place(c)) c = letters[next++ % letters.size()];
+  return text;
 }
 
 }  // namespace pons::vault

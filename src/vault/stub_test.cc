@@ -171,11 +171,12 @@ TEST(StubTest, ShapesSurviveTheirJsonAndSenselessOnesAreRefused) {
     EXPECT_FALSE(parse_shape(*parse_json(text))) << text;
 }
 
-TEST(StubTest, ResizedStubsHaveTheLengthAskedFor) {
-  EXPECT_EQ(resize_stub("abcde", 3), "abc");
-  EXPECT_EQ(resize_stub("abcde", 5), "abcde");
-  EXPECT_EQ(resize_stub("abcde", 12), "abcdeabcdeab");
-  EXPECT_EQ(resize_stub("abcde", 0), "");
+TEST(StubTest, WhatStandsInHasTheShapeOfTheValue) {
+  EXPECT_EQ(stand_in("ghp_abc12", "ghp_xyz99"), "ghp_abc12") << "the stub itself";
+  EXPECT_EQ(stand_in("ghp_abc12", "xyz"), "ghp");
+  EXPECT_EQ(stand_in("abcde", "vwxyzvwxyzvw"), "abcdeabcdeab");
+  EXPECT_EQ(stand_in("ghp_abc12", "a.b-c/d_e=="), "g.h-p/a_b==");
+  EXPECT_EQ(stand_in("abcde", ""), "");
 }
 
 // ---- which values have stubs at all

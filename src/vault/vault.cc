@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "layout.h"
 #include "pons/base/check.h"
 #include "pons/vault/sealed.h"
@@ -9,6 +11,9 @@
 namespace pons::vault {
 
 namespace {
+
+constexpr std::size_t kFormerMax = 256;
+constexpr std::chrono::hours kGraceMax{24 * 30};
 
 Error not_found(std::string_view name) {
   return make_error(ErrorCode::kNotFound, "find credential",
@@ -58,7 +63,11 @@ Result<void> Vault::read_files() {
 
 Result<Credential> Vault::read_file(const std::string& name) const {
   const Secret plain = TRY(files_->read(name));
-  return decode_credential(name, plain.reveal());
+  Credential credential = TRY(decode_credential(name, plain.reveal()));
+  const Duration left =
+      std::chrono::milliseconds(credential.previous_until_unix_ms - now_unix_ms());
+  credential.previous_until = clock_.now() + std::clamp<Duration>(left, Duration(0), kGraceMax);
+  return credential;
 }
 
 // One damaged file must not lock all others away, and a wrong key must not begin a second vault in
@@ -74,6 +83,28 @@ Result<void> Vault::check_key() {
   return files_->write_key_proof();
 }
 
+void Vault::reserve(std::string domain) {
+  reserved_ = std::move(domain);
+  for (const auto& [name, credential] : credentials_)
+    if (const auto refused = refuse_reserved(credential->bindings); !refused)
+      damaged_[name] = {.name = name,
+                        .file = files_ ? files_->file_of(name) : std::string(),
+                        .reason = refused.error().message};
+  if (std::erase_if(credentials_,
+                    [&](const auto& known) { return damaged_.contains(known.first); }) > 0)
+    changed();
+}
+
+Result<void> Vault::refuse_reserved(const std::vector<Binding>& bindings) const {
+  for (const Binding& binding : bindings)
+    if (!reserved_.empty() &&
+        (binding.host == reserved_ || binding.host.ends_with("." + reserved_)))
+      return make_error(
+          ErrorCode::kInvalid, "bind credential",
+          fmt::format("\"{}\" is a name of Pons itself: sandboxes answer there", binding.host));
+  return {};
+}
+
 Result<void> Vault::set(NewCredential wanted) {
   if (!is_credential_name(wanted.name))
     return make_error(ErrorCode::kInvalid, "set credential",
@@ -81,6 +112,7 @@ Result<void> Vault::set(NewCredential wanted) {
   if (wanted.bindings.empty())
     return make_error(ErrorCode::kInvalid, "set credential",
                       "a credential without a binding could be used nowhere");
+  TRY_VOID(refuse_reserved(wanted.bindings));
   TRY_VOID(check_value(wanted.value.reveal()));
   TRY_VOID(refuse_overlap(wanted.name, wanted.value.reveal()));
   const auto known = credentials_.find(wanted.name);
@@ -98,7 +130,10 @@ Result<void> Vault::set(NewCredential wanted) {
     credential.previous = Secret(std::string(known->second->value.reveal()));
     credential.previous_until_unix_ms =
         now_unix_ms() + std::chrono::milliseconds(kDefaultGrace).count();
+    credential.previous_until = clock_.now() + kDefaultGrace;
   }
+  const auto old = known == credentials_.end() ? nullptr : known->second;
+  if (old != nullptr) keep_former(old, clock_.now() + kDefaultGrace);
   return keep(std::move(credential));
 }
 
@@ -108,20 +143,24 @@ Result<void> Vault::rotate(std::string_view name, Secret value, Duration grace) 
   TRY_VOID(refuse_overlap(name, value.reveal()));
   if (value.reveal() == old->value.reveal())
     return make_error(ErrorCode::kInvalid, "rotate credential", "that is the value it has");
-  constexpr std::chrono::hours kGraceMax{24 * 30};
   if (grace < Duration::zero() || grace > kGraceMax)
     return make_error(ErrorCode::kInvalid, "rotate credential", "a grace time is 0 to 30 days");
   Credential credential = old->clone();
   credential.previous = std::move(credential.value);
   credential.previous_until_unix_ms =
       now_unix_ms() + std::chrono::duration_cast<std::chrono::milliseconds>(grace).count();
+  credential.previous_until = clock_.now() + grace;
   credential.value = std::move(value);
   credential.rotated_unix_ms = now_unix_ms();
+  // The one before it is still in its own grace time.
+  if (!old->previous.empty()) keep_former(old, old->previous_until);
   return keep(std::move(credential));
 }
 
 Result<void> Vault::remove(std::string_view name) {
   if (!credentials_.contains(name) && !damaged_.contains(name)) return not_found(name);
+  if (const auto known = credentials_.find(name); known != credentials_.end())
+    keep_former(known->second, clock_.now() + kDefaultGrace);
   // In memory first: a value that cannot be deleted on disk is still not used again.
   std::erase_if(credentials_, [&](const auto& known) { return known.first == name; });
   std::erase_if(damaged_, [&](const auto& known) { return known.first == name; });
@@ -143,6 +182,21 @@ Result<std::shared_ptr<const Credential>> Vault::load(std::string_view name) con
 void Vault::make_list() {
   list_.clear();
   for (const auto& [name, credential] : credentials_) list_.push_back(credential);
+  former_list_.clear();
+  for (const Former& former : former_) former_list_.push_back(former.credential);
+}
+
+void Vault::keep_former(std::shared_ptr<const Credential> credential, TimePoint until) {
+  if (former_.size() >= kFormerMax) former_.erase(former_.begin());
+  former_.push_back({.credential = std::move(credential), .until = until});
+}
+
+// Which of two stands in a text could not be told: the one that is in use counts.
+void Vault::forget_overlapping(std::string_view value) {
+  std::erase_if(former_, [&](const Former& former) {
+    return overlap(value, former.credential->value.reveal()) ||
+           overlap(value, former.credential->previous.reveal());
+  });
 }
 
 void Vault::changed() {
@@ -165,12 +219,20 @@ std::string Vault::stub(const Credential& credential, std::string_view sandbox,
 }
 
 Result<void> Vault::forget_expired() {
+  if (std::erase_if(former_,
+                    [now = clock_.now()](const Former& former) { return former.until <= now; }) > 0)
+    changed();
+  return forget_previous();
+}
+
+Result<void> Vault::forget_previous() {
   const auto all = list();  // keep() makes another one
   for (const auto& known : all) {
-    if (known->previous.empty() || known->previous_until_unix_ms > now_unix_ms()) continue;
+    if (known->previous.empty() || known->previous_until > clock_.now()) continue;
     Credential credential = known->clone();
     credential.previous = Secret();
     credential.previous_until_unix_ms = 0;
+    credential.previous_until = kNever;
     TRY_VOID(keep(std::move(credential)));
   }
   return {};
@@ -191,6 +253,7 @@ Result<void> Vault::keep(Credential credential) {
     const Secret plain = encode_credential(credential);
     TRY_VOID(files_->write(name, plain.reveal()));
   }
+  forget_overlapping(credential.value.reveal());
   credentials_[name] = std::make_shared<const Credential>(std::move(credential));
   damaged_.erase(name);
   changed();

@@ -169,6 +169,18 @@ std::string_view verdict_on(const std::optional<ProbeAnswer>& answer) {
   return answer->status == 401 || answer->status == 403 ? "invalid" : "unknown";
 }
 
+// Null where nothing failed; without an answer where none came.
+Json failed_step(const std::optional<ProbeAnswer>& answer) {
+  if (verdict_on(answer) == "valid") return nullptr;
+  Json response = nullptr;
+  if (answer)
+    response = {{"status_code", answer->status},
+                {"content_type", answer->content_type},
+                {"body", answer->body},
+                {"body_truncated", answer->is_cut}};
+  return {{"method", "initialize"}, {"http_response", std::move(response)}};
+}
+
 Task<Reply<Json>> validate(Context& context, Call& call) {
   const VaultPlace place = place_of(call);
   CO_TRY(const auto record, context.vaults.find_credential(place, call.ids[1]));
@@ -178,14 +190,6 @@ Task<Reply<Json>> validate(Context& context, Call& call) {
     co_return api::bad_request("only credentials of the type mcp_oauth are validated");
   if (record.archived_unix_ms) co_return api::is_archived("credential");
   const auto answer = co_await context.probe(place, auth.at("mcp_server_url").get<std::string>());
-  Json probe = nullptr;
-  if (answer)
-    probe = {{"method", "initialize"},
-             {"http_response",
-              {{"status_code", answer->status},
-               {"content_type", answer->content_type},
-               {"body", answer->body},
-               {"body_truncated", answer->is_cut}}}};
   const auto now = context.clock.wall().time_since_epoch();
   co_return Json{
       {"type", "vault_credential_validation"},
@@ -193,7 +197,7 @@ Task<Reply<Json>> validate(Context& context, Call& call) {
       {"vault_id", place.vault},
       {"status", verdict_on(answer)},
       {"has_refresh_token", context.vaults.has_refresh_token(place, record.id)},
-      {"mcp_probe", std::move(probe)},
+      {"mcp_probe", failed_step(answer)},
       {"refresh", nullptr},
       {"validated_at",
        api::write_time(std::chrono::duration_cast<std::chrono::milliseconds>(now).count())}};

@@ -248,6 +248,102 @@ TEST_F(VaultTest, ARemovedCredentialIsGoneEverywhere) {
   EXPECT_TRUE(open()->list().empty());
 }
 
+TEST_F(VaultTest, ARemovedCredentialIsLookedForDuringTheGraceTime) {
+  const auto vault = open();
+  ASSERT_TRUE(vault->set(github()));
+  ASSERT_TRUE(vault->remove("GITHUB_TOKEN"));
+  ASSERT_EQ(vault->former().size(), 1U);
+  EXPECT_EQ(vault->former()[0]->value.reveal(), kGithubValue);
+  EXPECT_EQ(vault->former()[0]->bindings, *load_preset("github"));
+  clock_.advance(kDefaultGrace - std::chrono::seconds(1));
+  ASSERT_TRUE(vault->forget_expired());
+  EXPECT_EQ(vault->former().size(), 1U);
+  const std::uint64_t generation = vault->generation();
+  clock_.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(vault->forget_expired());
+  EXPECT_TRUE(vault->former().empty());
+  EXPECT_GT(vault->generation(), generation);
+}
+
+TEST_F(VaultTest, EveryValueOfSeveralRotationsIsLookedFor) {
+  const auto vault = open();
+  ASSERT_TRUE(vault->set(github()));
+  ASSERT_TRUE(vault->rotate("GITHUB_TOKEN", secret(kOtherValue)));
+  clock_.advance(std::chrono::minutes(30));
+  ASSERT_TRUE(vault->rotate("GITHUB_TOKEN", secret(kHexValue)));
+  EXPECT_EQ((*vault->load("GITHUB_TOKEN"))->previous.reveal(), kOtherValue);
+  ASSERT_EQ(vault->former().size(), 1U);
+  EXPECT_EQ(vault->former()[0]->previous.reveal(), kGithubValue);
+  clock_.advance(std::chrono::minutes(30));
+  ASSERT_TRUE(vault->forget_expired());
+  EXPECT_TRUE(vault->former().empty());
+  EXPECT_EQ((*vault->load("GITHUB_TOKEN"))->previous.reveal(), kOtherValue);
+}
+
+// Somebody sets the machine's time.
+class SetClock final : public Clock {
+ public:
+  TimePoint now() const override { return TimePoint(std::chrono::hours(24) + passed); }
+  WallTime wall() const override { return WallTime(std::chrono::hours(1000) + passed + set_by); }
+  Duration passed{};
+  Duration set_by{};
+};
+
+TEST_F(VaultTest, SettingTheTimeNeitherEndsNorProlongsAGraceTime) {
+  SetClock clock;
+  const auto vault = *Vault::open(directory_, *load_or_create_key(directory_), clock);
+  ASSERT_TRUE(vault->set(github()));
+  ASSERT_TRUE(vault->rotate("GITHUB_TOKEN", secret(kOtherValue)));
+  const auto is_known = [&] {
+    EXPECT_TRUE(vault->forget_expired());
+    return !(*vault->load("GITHUB_TOKEN"))->previous.empty();
+  };
+  clock.set_by = 2 * kDefaultGrace;
+  EXPECT_TRUE(is_known());
+  clock.set_by = -2 * kDefaultGrace;
+  clock.passed = kDefaultGrace;
+  EXPECT_FALSE(is_known());
+}
+
+TEST_F(VaultTest, WhatAFormerCredentialWasBoundToIsKnownForAWhile) {
+  const auto vault = open();
+  ASSERT_TRUE(vault->set(github()));
+  NewCredential moved = github();
+  moved.bindings = *load_preset("slack");
+  ASSERT_TRUE(vault->set(std::move(moved)));
+  ASSERT_EQ(vault->former().size(), 1U);
+  EXPECT_EQ(vault->former()[0]->bindings, *load_preset("github"));
+}
+
+TEST_F(VaultTest, AFormerValueStandsInNobodysWay) {
+  const auto vault = open();
+  ASSERT_TRUE(vault->set(github()));
+  ASSERT_TRUE(vault->remove("GITHUB_TOKEN"));
+  EXPECT_TRUE(vault->set(github("LONGER", std::string(kGithubValue) + "Q7")));
+  EXPECT_TRUE(vault->former().empty()) << "which of the two it is could not be told";
+}
+
+TEST_F(VaultTest, NothingIsBoundToNamesOfSandboxes) {
+  auto vault = open();
+  vault->reserve("box.example.com");
+  const auto bound_to = [](std::string_view name, std::string host) {
+    NewCredential wanted = github(name);
+    wanted.bindings = {*parse_binding_text("host=" + host)};
+    return wanted;
+  };
+  for (const char* host :
+       {"box.example.com", "8080-a.box.example.com", "*.box.example.com", "a.b.box.example.com"})
+    EXPECT_EQ(vault->set(bound_to("A", host)).error().code, ErrorCode::kInvalid) << host;
+  EXPECT_TRUE(vault->set(bound_to("A", "example.com")));
+  EXPECT_TRUE(vault->set(bound_to("B", "xbox.example.com")));
+  // One that was before the name was theirs is not used any more.
+  vault = open();
+  vault->reserve("xbox.example.com");
+  EXPECT_TRUE(vault->load("A"));
+  EXPECT_EQ(vault->load("B").error().code, ErrorCode::kDenied);
+  EXPECT_EQ(vault->list().size(), 1U);
+}
+
 TEST_F(VaultTest, NamesThatLeaveTheDirectoryOrAreNoVariablesAreRefused) {
   const auto vault = open();
   for (const char* name : {"", "lower", "1ST", "../X", "A/B", "A.B", "A B", "A-B", "Ä"})

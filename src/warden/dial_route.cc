@@ -69,6 +69,7 @@ Task<Result<void>> dial(Provider& provider, http::Exchange& exchange, Words word
     co_return make_error(ErrorCode::kInvalid, "dial", "a port is a number from 1 to 65535");
   linux::Loop& loop = exchange.loop();
   CO_TRY(auto connection, co_await provider.dial(words[0], static_cast<std::uint16_t>(*port)));
+  const auto in_use = provider.hold(words[0]);
   CO_TRY(const auto inside, http::create_plain_transport(loop, std::move(connection)));
   // Nothing is promised to the client before the connection stands.
   if (co_await inside->watch().writable(loop.now() + kConnectTime) == linux::Wait::kTimeout)

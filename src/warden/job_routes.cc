@@ -67,7 +67,7 @@ Task<Result<void>> run(Provider& provider, http::Exchange& exchange, Words) {
   wanted.sandbox.must_be_new = !wanted.keep;
   wanted.sandbox.ephemeral = !wanted.keep;
   const std::string id = wanted.sandbox.id;
-  const auto created = co_await provider.create(std::move(wanted.sandbox));
+  const auto created = co_await provider.create_for_job(std::move(wanted.sandbox));
   if (!created) {
     // It may still come up after the caller's patience has ended.
     if (!wanted.keep && created.error().code == ErrorCode::kTimeout)
@@ -136,6 +136,12 @@ Task<Result<void>> signal(Provider& provider, http::Exchange& exchange, Words wo
   co_return {};
 }
 
+Task<Result<void>> kill(Provider& provider, http::Exchange& exchange, Words words) {
+  CO_TRY_VOID(co_await provider.kill(words[0], words[1]));
+  respond_empty(exchange);
+  co_return {};
+}
+
 Task<Result<void>> resize(Provider& provider, http::Exchange& exchange, Words words) {
   CO_TRY(const auto body, co_await read_json_body(exchange));
   CO_TRY(const auto rows, number_in(body, "rows", 10'000));
@@ -158,6 +164,7 @@ void append_job_routes(Provider& provider, std::vector<http::Route>& routes) {
   add("POST", "/sandboxes/{id}/jobs/{job}/input", write_input);
   add("DELETE", "/sandboxes/{id}/jobs/{job}/input", close_input);
   add("POST", "/sandboxes/{id}/jobs/{job}/signal", signal);
+  add("POST", "/sandboxes/{id}/jobs/{job}/kill", kill);
   add("POST", "/sandboxes/{id}/jobs/{job}/resize", resize);
 }
 

@@ -120,6 +120,16 @@ Task<Result<void>> set_lifetime(Provider& provider, http::Exchange& exchange, Wo
   co_return {};
 }
 
+Task<Result<void>> set_label(Provider& provider, http::Exchange& exchange, Words words) {
+  CO_TRY(const auto body, co_await read_json_body(exchange));
+  if (!body.is_object() || body.size() != 1 || !body.begin()->is_string())
+    co_return make_error(ErrorCode::kInvalid, "set label", "the body is one label: {NAME:VALUE}");
+  CO_TRY(const auto info, co_await provider.set_label(words[0], body.begin().key(),
+                                                      body.begin()->get<std::string>()));
+  respond_json(exchange, 200, to_json(info));
+  co_return {};
+}
+
 Task<Result<void>> pause(Provider& provider, http::Exchange& exchange, Words words) {
   CO_TRY(const auto info, co_await provider.pause(words[0]));
   respond_json(exchange, 200, to_json(info));
@@ -152,6 +162,7 @@ std::vector<http::Route> sandbox_routes(Provider& provider) {
       {"GET", "/sandboxes/{id}/metrics", handler_of(provider, metrics)},
       {"PUT", "/sandboxes/{id}/limits", handler_of(provider, set_limits)},
       {"PUT", "/sandboxes/{id}/lifetime", handler_of(provider, set_lifetime)},
+      {"PUT", "/sandboxes/{id}/labels", handler_of(provider, set_label)},
       {"POST", "/sandboxes/{id}/pause", handler_of(provider, pause)},
       {"POST", "/sandboxes/{id}/resume", handler_of(provider, resume)},
   };

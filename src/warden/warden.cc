@@ -55,18 +55,30 @@ Task<> answer_self_test(spawner::Client& client, http::Exchange& exchange) {
   exchange.respond({.body = dump_json(supervisor::self_test_json(Role::kSpawner, results)) + "\n"});
 }
 
-// For `pons doctor --leaks`: keys as the names of control groups and sockets have them.
-Task<> answer_known(sandbox::NamespacesProvider& provider, http::Exchange& exchange) {
+// For `pons doctor --leaks`: keys as the names of control groups and sockets have them, and how
+// many namespaces the spawner has ready for sandboxes that are still to come.
+Task<> answer_known(sandbox::NamespacesProvider& provider, spawner::Client& client,
+                    http::Exchange& exchange) {
   if (supervisor::refuse_unless_operator(exchange)) co_return;
   const auto known = co_await provider.known();
   if (!known) {
     respond_unavailable(exchange, known.error());
     co_return;
   }
+  const auto spawner = co_await client.call(RequestKind::kIdentify);
+  if (!spawner) {
+    respond_unavailable(exchange, spawner.error());
+    co_return;
+  }
   Json keys = Json::array();
   for (const std::uint64_t key : known->keys) keys.push_back(fmt::format("{:016x}", key));
-  exchange.respond(
-      {.body = dump_json({{"keys", std::move(keys)}, {"disks_max", known->disks_max}}) + "\n"});
+  exchange.respond({.body = dump_json({{"keys", std::move(keys)},
+                                       {"disks_max", known->disks_max},
+                                       {"namespaces_ready",
+                                        {{"user", spawner->values[3]},
+                                         {"net", spawner->values[4]},
+                                         {"mnt", spawner->values[5]}}}}) +
+                            "\n"});
 }
 
 // Files stream through and are limited by the sandbox's own disk.
@@ -122,7 +134,9 @@ int run_warden(roles::RoleStart start) {
   (*runtime)->add_routes(sandbox_routes(**provider));
   (*runtime)->add_routes({
       {"GET", "/leaks/known",
-       [&](http::Exchange& e, const http::PathValues&) { return answer_known(**provider, e); }},
+       [&](http::Exchange& e, const http::PathValues&) {
+         return answer_known(**provider, client, e);
+       }},
       {"GET", "/spawner/identity",
        [&](http::Exchange& e, const http::PathValues&) { return answer_identity(client, e); }},
       {"POST", "/spawner/selftest",

@@ -72,12 +72,18 @@ class Box:
         self.fields = {"E2b-Sandbox-Id": identity, "E2b-Sandbox-Port": PORT, "X-Access-Token": token,
                        "Authorization": "Basic " + base64.b64encode(b"user:").decode()}
 
-    def open(self, method, message, seconds=PATIENCE_SECONDS):
+    def open(self, method, message, seconds=PATIENCE_SECONDS, fields=None):
         """The answer to a call that streams, its head read and the rest not."""
         connection = self.door.connection(seconds)
         connection.request("POST", f"/{method}", body=envelope(message), headers={
-            **self.fields, "Content-Type": "application/connect+json", "Connect-Protocol-Version": "1"})
+            **self.fields, **(fields or {}), "Content-Type": "application/connect+json", "Connect-Protocol-Version": "1"})
         return Stream(connection, connection.getresponse())
+
+    def call(self, method, message):
+        """Status and answer of a call that does not stream."""
+        status, _, answer = self.door.ask("POST", f"/{method}", message,
+                                          {**self.fields, "Connect-Protocol-Version": "1"})
+        return status, json.loads(answer)
 
     def start(self, line, seconds=PATIENCE_SECONDS, **more):
         return self.open("process.Process/Start", {

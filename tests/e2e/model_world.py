@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -83,7 +84,7 @@ class ModelTestCase(PonsTestCase):
         self.assertEqual(done.returncode, 0, done.stdout[-20_000:] + done.stderr[-4_000:])
         self.assertNotIn("\n# skipped 1", done.stdout)
 
-    def call(self, pons, key, model="test", protocol="messages", stream=False, more=None, seconds=60):
+    def call(self, pons, key, model="test", protocol="messages", stream=False, more=None, seconds=60, fields=None):
         """Status, header fields and body of one call."""
         body = {"model": model, "max_tokens": 100, "stream": stream, "messages": [{"role": "user", "content": "hi"}]}
         body.update(more or {})
@@ -91,14 +92,14 @@ class ModelTestCase(PonsTestCase):
         if protocol == "responses":
             body["input"] = body.pop("messages")
             body["max_output_tokens"] = body.pop("max_tokens")
-        return self.post(pons, path, key, json.dumps(body).encode(), seconds)
+        return self.post(pons, path, key, json.dumps(body).encode(), seconds, fields)
 
-    def post(self, pons, path, key, body, seconds=60):
+    def post(self, pons, path, key, body, seconds=60, fields=None):
         import http.client
 
         connection = http.client.HTTPConnection(*pons.address, timeout=seconds)
         try:
-            headers = {"Content-Type": "application/json"}
+            headers = {"Content-Type": "application/json", **(fields or {})}
             if key:
                 headers["x-api-key"] = key
             try:
@@ -114,9 +115,9 @@ class ModelTestCase(PonsTestCase):
         finally:
             connection.close()
 
-    def usage(self, pons, key=None):
-        """Sums by model, of everything."""
-        done = pons.command("usage", "--json")
+    def usage(self, pons, *more):
+        """Sums by key, model and day."""
+        done = pons.command("usage", "--json", *more)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)["usage"]
 
@@ -199,21 +200,31 @@ def respond(status, body, **fields):
     return answer
 
 
-def stream(*pieces, end="chunked", pause=0.0, **fields):
-    """A stream of the given pieces; `end`: "chunked" ends it well, "cut" does not, "hang" keeps it open."""
-    head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
+def reset(connection):
+    """Ends it so that the other side sees an error, not an end."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def stream(*pieces, end="chunked", pause=0.0, framing="chunked", **fields):
+    """A stream of the given pieces; `end`: "chunked" ends it well, "cut" and "reset" do not, "hang" keeps it open.
+    `framing`: "close" has no chunks, and lasts until the connection ends."""
+    head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+    head += "Transfer-Encoding: chunked\r\n" if framing == "chunked" else "Connection: close\r\n"
     head += "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items())
 
     def answer(connection, _):
         connection.sendall(head.encode() + b"\r\n")
         for piece in pieces:
             data = piece if isinstance(piece, bytes) else piece.encode()
-            connection.sendall(b"%x\r\n%s\r\n" % (len(data), data))
+            connection.sendall(b"%x\r\n%s\r\n" % (len(data), data) if framing == "chunked" else data)
             time.sleep(pause)
         if end == "chunked":
             connection.sendall(b"0\r\n\r\n")
         elif end == "cut":
             connection.close()
+        elif end == "reset":
+            reset(connection)
         else:
             answer.provider.wait_for_hang_up(connection)
 

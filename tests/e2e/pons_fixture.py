@@ -59,6 +59,20 @@ def process_state(pid):
     return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 
 
+def is_in_memory(pid, text):
+    """Whether the text stands anywhere in what the process can write to."""
+    with open(f"/proc/{pid}/maps", encoding="ascii") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            bounds, rights = line.split()[:2]
+            begin, end = (int(bound, 16) for bound in bounds.split("-"))
+            if not rights.startswith("rw") or "[v" in line:
+                continue
+            memory.seek(begin)
+            if text in memory.read(end - begin):
+                return True
+    return False
+
+
 def zombies_of(parent):
     return [
         pid
@@ -326,3 +340,9 @@ class PonsTestCase(unittest.TestCase):
 
     def start(self, config="", **options):
         return self.launch(config, **options).wait_until_ready()
+
+    def start_beside(self, name, config="", **options):
+        """One more, whose processes can be told from the first one's."""
+        binary = f"{self.directory}/pons-{name}"
+        os.link(self.binary, binary)
+        return self.start(config, binary=binary, state_dir=f"{self.directory}/{name}", **options)

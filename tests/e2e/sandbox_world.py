@@ -112,11 +112,15 @@ def held(pons):
     for role, pid in {**pons.role_pids(), "supervisor": pons.pid}.items():
         if role in ("warden", "spawner", "supervisor"):
             targets = [read_link(path) for path in glob.glob(f"/proc/{pid}/fd/*")]
-            # The warden keeps up to 64 files of record open that nobody uses.
-            counts[f"{role} descriptors"] = sum(target != "/" and "/warden/sandboxes/" not in target for target in targets)
-            # Mounts that are attached nowhere. The spawner keeps a /proc, and for each of the eight grounds it has
-            # ready at most a clone of the trust layer and of the one template layer that the tests use.
-            counts[f"{role} detached mounts"] = max(0, targets.count("/") - (17 if role == "spawner" else 0))
+            # The warden keeps up to 64 files of record open that nobody uses. The spawner keeps a user namespace for each
+            # of eight grounds that are ready and eight that rest.
+            users = sum(target.startswith("user:[") for target in targets)
+            counts[f"{role} user namespaces"] = max(0, users - (16 if role == "spawner" else 0))
+            counts[f"{role} descriptors"] = sum(target != "/" and not target.startswith("user:[")
+                                                and "/warden/sandboxes/" not in target for target in targets)
+            # Mounts that are attached nowhere. The spawner keeps a /proc, and for each of its sixteen grounds at most a
+            # clone of the trust layer and of the one template layer that the tests use.
+            counts[f"{role} detached mounts"] = max(0, targets.count("/") - (33 if role == "spawner" else 0))
             # Only the spawner has a table of its own: in the host's, others mount and unmount.
             mounts = read_text(f"/proc/{pid}/mountinfo").splitlines()
             counts[f"{role} mounts"] = sum(role == "spawner" or pons.state_dir in line for line in mounts)

@@ -21,9 +21,11 @@ def node():
 class SdkTestCase(PonsTestCase):
     """A Pons with two projects, and the suites of `e2b` as a user of the first one runs them."""
 
+    CONFIG = "domain: sbx.test\nlimits:\n  connections: 4096\nsandbox:\n  warm_min: 2\n"
+
     def setUp(self):
         super().setUp()
-        self.pons = self.start("domain: sbx.test\nlimits:\n  connections: 4096\nsandbox:\n  warm_min: 2\n")
+        self.pons = self.start(self.CONFIG)
         self.addCleanup(end_orderly, self.pons)
         self.key = self.make_key("mine")
         self.pons.command("project", "create", "other")

@@ -23,6 +23,16 @@ class Answers(BoundaryTest):
                 self.assertIsNone(self.world.find_leak(answer.data), answer)
         self.settle()
 
+    def test_an_event_arrives_before_the_next_is_sent(self):
+        """U05."""
+        for way in ("direct", "connect"):
+            answer = self.attacker.ask(way=way, host=A, port=443, tls=True, until_closed=True, until=["id: 0\ndata: "], seconds=20,
+                                       payload=self.fill(get("/events?count=2&pause=3", AUTH), "GITHUB_TOKEN"))
+            self.assertIn(b"id: 0", answer.data)
+            self.assertNotIn(b"id: 1", answer.data)
+            self.assertIsNone(self.world.find_leak(answer.data))
+        self.settle()
+
     def test_a_certificate_of_our_own_authority_proves_nothing(self):
         directory = self.world.directory
         pem = read_text(f"{self.world.pons.state_dir}/egress/authority/authority.pem")
@@ -68,6 +78,8 @@ add_cases(Answers, [
     scrubbed("R01 in a chunk extension", "/chunk-extension"),
     scrubbed("R01 a byte at a time", "/drip", holds="{S}"),
     scrubbed("R01 in events", "/events", holds="{S}", more={"until_closed": True, "seconds": 2}),
+    scrubbed("R18 nothing keeps what was scrubbed", "/echo",
+             check=lambda test, received, requests: test.assertEqual(received.fields["cache-control"], "no-store")),
     scrubbed("H14 Alt-Svc is dropped", "/alternative", lacks="h3="),
     scrubbed("two answers for one question", "/smuggle"),
 ])
@@ -122,9 +134,21 @@ class Clients(BoundaryTest):
             "openssl": f"printf 'GET /echo HTTP/1.1\\r\\nHost: {A}\\r\\nConnection: close\\r\\nAuthorization: Bearer '$GITHUB_TOKEN'\\r\\n\\r\\n'"
                        f" | openssl s_client -quiet -verify_return_error -connect {A}:443 -servername {A} 2>/dev/null",
         }
+        for library in ("requests", "httpx"):
+            programs[library] = (f"python3 -c \"import os, {library}; print({library}.get('https://{A}/echo', "
+                                 "headers={'Authorization': 'Bearer ' + os.environ['GITHUB_TOKEN']}).text)\"")
         for name, line in programs.items():
             with self.subTest(name):
                 self.assertIn(self.stubs["GITHUB_TOKEN"], self.run_in(line).text)
+        self.settle()
+        # These ask what they like: it arrives.
+        askers = {"/-/ping?write=true": f"npm ping --registry https://{A}/", "/apt": f"/usr/lib/apt/apt-helper download-file https://{A}/apt /tmp/apt",
+                  "/simple/nothing/": f"python3 -m pip download --disable-pip-version-check --retries 0 --no-deps -i https://{A}/simple/ nothing"}
+        for target, line in askers.items():
+            with self.subTest(target):
+                job = self.run_in(line)
+                _, requests = self.settle()
+                self.assertIn(target.partition("?")[0], [request["target"].partition("?")[0] for request in requests], job)
         with self.subTest("curl through the proxy"):
             job = self.run_in(f'curl -sS -x http://127.0.0.1:3128 -H "Authorization: Bearer $GITHUB_TOKEN" https://{A}/echo')
             self.assertIn(self.stubs["GITHUB_TOKEN"], job.text)

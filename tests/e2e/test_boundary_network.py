@@ -1,17 +1,20 @@
 """Below and beside HTTP: other protocols, names, neighbours, and rules that change while something is under way."""
 
 import json
+import statistics
+import subprocess
 import threading
 import time
 
 from boundary.cases import A, AUTH, B, B_SEEN, E, OTHER, BoundaryTest, Case, add_cases, get
 from boundary.internet import HOSTS
 from boundary.world import BINDINGS, POLICY, Attacker, enter, random_secret
-from pons_fixture import UnixConnection, read_text, wait_for
+from pons_fixture import UnixConnection, is_in_memory, read_text, wait_for
 from sandbox_world import rss_bytes
-from warden_client import Refused
+from warden_client import Refused, Sandbox
 
 MIB = 1 << 20
+CUT_SECONDS = 5
 
 
 def setUpModule():
@@ -29,6 +32,50 @@ class Network(BoundaryTest):
             for address in (HOSTS[E], HOSTS[A], "127.0.0.1", "2606:2800:220:1::1"):
                 answer = self.attacker.ask(work="datagram", host=address, port=port, payload="hello")
                 self.assertEqual(answer.data, b"", (address, port))
+        self.assertEqual(read_text(f"{self.world.directory}/datagrams.log"), "", "a datagram has left")
+
+    def test_the_first_process_finds_the_rules_standing(self):
+        """N16: before anything of a sandbox runs, there is no way out but one."""
+        self.settle()
+        for i in range(8):
+            sandbox = self.world.sandbox(f"early-{i}")
+            job = sandbox.run(
+                "python3 - <<'END'\n"
+                "import socket\n"
+                f"for address in ('{HOSTS[E]}', '{HOSTS[A]}', '198.41.0.1'):\n"
+                "    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:\n"
+                "        try: s.sendto(b'early', (address, 443))\n"
+                "        except OSError: pass\n"
+                "    for port in (22, 80):\n"
+                "        try:\n"
+                "            with socket.create_connection((address, port), timeout=1) as s:\n"
+                "                s.sendall(b'GET /early HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')\n"
+                "                print(b'200 OK' in s.recv(100))\n"
+                "        except OSError: pass\n"
+                "END")
+            self.assertNotIn("True", job.text, job)
+            sandbox.destroy()
+        _, requests = self.settle()
+        self.assertEqual(requests, [])
+        self.assertEqual(read_text(f"{self.world.directory}/datagrams.log"), "", "a datagram has left")
+
+    def test_no_socket_of_somebody_s_keys_is_inside(self):
+        """X16."""
+        job = self.sandbox.run("echo \"[$SSH_AUTH_SOCK][$SSH_AGENT_PID][$GPG_AGENT_INFO]\"; find /run /tmp /var /home /root /etc -type s 2>/dev/null; true")
+        self.assertEqual(job.text.strip(), "[][][]")
+
+    def test_the_gateway_is_told_of_stubs_and_of_no_secret(self):
+        """S19, U11, S17."""
+        host = "gateway.pons.internal"
+        for tls in (False, True):
+            for text, verdict in (("{S}", "inert"), ("{R}", "block")):
+                with self.subTest(tls=tls, verdict=verdict):
+                    said = self.fill(json.dumps({"messages": [{"role": "user", "content": f"the token is {text}"}]}), "GITHUB_TOKEN")
+                    answer = self.attacker.ask(way="direct", host=host, port=443 if tls else 80, tls=tls,
+                                               payload=get("/v1/messages", "Content-Type: application/json", host=host, method="POST", body=said))
+                    self.assertEqual(answer.code, "secret_in_request" if verdict == "block" else None, answer)
+                    events, _ = self.settle()
+                    self.assertEqual([event["verdict"] for event in events], [verdict])
 
     def test_no_name_that_is_not_allowed_is_looked_up(self):
         before = self.names_asked()
@@ -70,7 +117,7 @@ class Network(BoundaryTest):
 
     def test_roles_are_not_in_reach(self):
         for host in ("tools.pons.internal", "gateway.pons.internal"):
-            for path in ("/status", "/sandboxes", "/vault", "/vault/GITHUB_TOKEN", "/explain", "/scan", "/audit", "/environments",
+            for path in ("/status", "/sandboxes", "/vault", "/vault/GITHUB_TOKEN", "/explain", "/redact", "/audit", "/environments",
                          "/self-test", "/stop", "/shutdown", "/jobs"):
                 for method in ("GET", "PUT", "POST", "DELETE"):
                     answer = self.attacker.ask(way="direct", host=host, port=80,
@@ -161,6 +208,13 @@ class Public(BoundaryTest):
         for credential in ("OTHER_KEY", "QUERY_KEY"):
             self.assertNotIn(self.world.secrets[credential].lower(), text, "a secret is in the audit log")
 
+    def test_the_record_names_what_a_name_stood_for(self):
+        """D24."""
+        answer = self.attacker.ask(way="direct", host="alias.example.net", port=443, tls=True, payload=get("/x", host="alias.example.net"))
+        self.assertEqual(answer.status, 200, answer)
+        events, _ = self.settle()
+        self.assertEqual([(event["verdict"], event["host"], event["aliases"]) for event in events], [("allow", "alias.example.net", [E])])
+
 
 add_cases(Public, [
     Case("S01", get("/x", AUTH), "swap"),
@@ -223,6 +277,8 @@ class Budgets(BoundaryTest):
 class Changes(BoundaryTest):
     """Rules and credentials that change while requests are under way."""
 
+    config = "domain: boxes.example.net:8443\n"
+
     def egress(self, method, target, body):
         connection = UnixConnection(f"{self.world.pons.state_dir}/run/egress.sock")
         connection.request(method, target, body=json.dumps(body))
@@ -251,7 +307,8 @@ class Changes(BoundaryTest):
         return work, answer
 
     def assert_cut(self, work, answer):
-        work.join(20)
+        """Within a second; a busy machine gets more."""
+        work.join(CUT_SECONDS)
         self.assertFalse(work.is_alive(), "it goes on")
         self.assertIn(b"tick", answer[0].data)
         self.assertNotIn(b"0\r\n\r\n", answer[0].data)
@@ -265,10 +322,71 @@ class Changes(BoundaryTest):
         gone = self.attacker.ask(way="direct", host=OTHER, port=443, tls=True,
                                  payload=self.fill(get("/echo", "X-Api-Key: {S}", host=OTHER), "OTHER_KEY"))
         self.assertIsNone(self.world.find_leak(gone.data))
+        self.assertIsNotNone(gone.code, gone)
         self.world.set_secret("OTHER_KEY", old, BINDINGS["OTHER_KEY"])
         events, _ = self.settle()
         cut = [event for event in events if event["verdict"] == "cut"]
         self.assertEqual([event["path"] for event in cut], ["/wait/credential"], events)
+
+    def test_a_removed_credential_does_not_come_back(self):
+        """A host may show later what it was sent before."""
+        value = self.world.secrets["OTHER_KEY"]
+        kept = self.attacker.ask(way="direct", host=OTHER, port=443, tls=True,
+                                 payload=self.fill(get("/store", "X-Api-Key: {S}", host=OTHER), "OTHER_KEY"))
+        self.assertEqual(kept.status, 200, kept)
+        self.assertEqual(self.world.pons.command("vault", "rm", "OTHER_KEY").returncode, 0)
+        for way, tls in (("direct", True), ("connect", True), ("direct", False)):
+            answer = self.attacker.ask(way=way, host=OTHER, port=443 if tls else 80, tls=tls, payload=get("/stored", host=OTHER))
+            self.assertIsNone(self.world.find_leak(answer.data), answer)
+        # Whoever is made now does not even get a variable.
+        later = self.world.sandbox("later")
+        self.assertNotIn("OTHER_KEY", Attacker(later).environment)
+        later.destroy()
+        self.world.set_secret("OTHER_KEY", value, BINDINGS["OTHER_KEY"])
+        self.settle()
+
+    def test_a_credential_that_is_not_there_is_no_variable(self):
+        wanted = {**POLICY, "credentials": [*POLICY["credentials"], "ABSENT_KEY"]}
+        sandbox = self.world.sandbox("wanting", {"policy": json.dumps(wanted)})
+        environment = Attacker(sandbox).environment
+        self.assertNotIn("ABSENT_KEY", environment)
+        self.assertIn("GITHUB_TOKEN", environment)
+        sandbox.destroy()
+
+    def test_a_fork_has_stubs_of_its_own(self):
+        parent = self.world.sandbox("parent")
+        before = Attacker(parent).environment
+        status, answer = self.world.warden.raw("POST", "/sandboxes/parent/fork", json.dumps({"id": "child"}), seconds=60)
+        self.assertEqual(status, 201, answer)
+        child = Sandbox(self.world.warden, "child")
+        self.addCleanup(parent.destroy)
+        self.addCleanup(child.destroy)
+        attacker = Attacker(child)
+        for name in POLICY["credentials"]:
+            self.assertNotEqual(attacker.environment[name], before[name])
+        for stub, code in ((before["GITHUB_TOKEN"], "foreign_credential"), (attacker.environment["GITHUB_TOKEN"], None)):
+            answer = attacker.ask(way="direct", host=A, port=443, tls=True, payload=get("/x", f"Authorization: Bearer {stub}"))
+            self.assertEqual(answer.code, code, answer)
+        self.settle()
+
+    def test_nothing_is_bound_to_the_names_of_sandboxes(self):
+        """I06."""
+        for host in ("8080-attacker.boxes.example.net", "boxes.example.net", "*.boxes.example.net"):
+            done = subprocess.run([self.world.pons.binary, "vault", "set", "OWN_KEY", "--bind", f"host={host}", "--state-dir",
+                                   self.world.pons.state_dir], input=random_secret(), text=True, capture_output=True, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("is a name of Pons itself", done.stdout + done.stderr)
+
+    def test_no_copy_of_a_value_outlives_its_grace_time(self):
+        """V18."""
+        egress = self.world.pons.role_pids()["egress"]
+        old = random_secret()
+        self.world.set_secret("SHORT_LIVED", old, ["--bind", "host=other.example.com,header=X-Short"])
+        self.assertTrue(is_in_memory(egress, old.encode()))
+        self.world.pons_with_input(random_secret(), "vault", "rotate", "SHORT_LIVED", "--grace", "0s")
+        wait_for(lambda: not is_in_memory(egress, old.encode()), "the old value is nowhere in egress", step=1)
+        self.assertEqual(self.world.pons.command("vault", "rm", "SHORT_LIVED").returncode, 0)
+        self.settle()
 
     def test_a_rotated_credential_keeps_its_stub_and_both_values_are_scrubbed(self):
         self.attacker.ask(way="direct", host=A, port=443, tls=True, payload=self.fill(get("/store", AUTH), "GITHUB_TOKEN"))
@@ -371,8 +489,13 @@ class Floods(BoundaryTest):
         print(f"\n10,000 connections: the neighbour waited {max(times) * 1000:.0f} ms at most, alone {quiet * 1000:.0f} ms; "
               f"egress grew by {grown / MIB:.1f} MiB")
         self.assertLess(grown, 200 * MIB)
+        self.assert_undisturbed(times, quiet)
         # Those that were let in give way.
         wait_for(lambda: self.knock_or_none(), "the flooder itself is served again", seconds=60, step=0.5)
+
+    def assert_undisturbed(self, times, quiet):
+        """Far from a promise: the flood takes a processor, too. Without shares a neighbour waits for all of it."""
+        self.assertLess(statistics.median(times), max(100 * quiet, 3))
 
     def knock_or_none(self):
         try:
@@ -383,6 +506,7 @@ class Floods(BoundaryTest):
     def test_bodies_that_unpack_to_a_window_each_cost_no_more_than_their_share(self):
         """Each is 8 KiB of zstd that stays below the ratio of a bomb, fills a window of 8 MiB and does not end."""
         other, stub = self.neighbour("beside-windows")
+        quiet = self.served(other, stub)
         before = self.egress_rss()
         lines = self.flood(
             "import collections, os, socket, ssl\n"
@@ -409,10 +533,12 @@ class Floods(BoundaryTest):
         list(lines)
         print(f"\n200 windows of 8 MiB: {said}; egress grew by {grown / MIB:.1f} MiB; the neighbour waited {max(times) * 1000:.0f} ms at most")
         self.assertLess(grown, 200 * MIB)
+        self.assert_undisturbed(times, quiet)
         self.settle()
 
     def test_a_hundred_thousand_names_leave_the_neighbour_alone(self):
         other, stub = self.neighbour("beside-names")
+        quiet = self.served(other, stub)
         before, asked = self.egress_rss(), len(read_text(f"{self.world.directory}/names.log").splitlines())
         lines = self.flood(
             "import socket, struct\n"
@@ -432,6 +558,7 @@ class Floods(BoundaryTest):
         list(lines)
         grown = self.egress_rss() - before
         print(f"\n100,000 names: the neighbour waited {max(times) * 1000:.0f} ms at most; egress grew by {grown / MIB:.1f} MiB")
+        self.assert_undisturbed(times, quiet)
         names = read_text(f"{self.world.directory}/names.log").splitlines()[asked:]
         self.assertEqual([name for name in names if "evil" in name], [])
         self.assertLess(grown, 50 * MIB)

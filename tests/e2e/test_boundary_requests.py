@@ -4,11 +4,14 @@ import base64
 import codecs
 import dataclasses
 import gzip
+import json
 import zlib
 
 from boundary.cases import A, A_GIT, AUTH, B, B_SEEN, E, OTHER, BoundaryTest, Case, add_cases, get
 from boundary.codings import brotli, zstandard
-from boundary.world import enter
+from boundary.internet import HOSTS
+from boundary.world import POLICY, Attacker, enter
+from pons_fixture import is_in_memory
 
 MISMATCH = "credential_endpoint_mismatch"
 ALL_WAYS = ("direct", "connect", "proxy")
@@ -44,8 +47,12 @@ class Destination(BoundaryTest):
         self.assertEqual((events, requests), ([], []))
 
     def test_a_hosts_file_that_names_the_sandbox_leads_into_the_sandbox(self):
-        job = self.sandbox.run(
-            "printf '127.0.0.1 api.github.com\\n' >> /etc/hosts 2>/dev/null; "
+        """D26."""
+        sandbox = self.world.sandbox("own-hosts")
+        self.addCleanup(sandbox.destroy)
+        stub = Attacker(sandbox).environment["GITHUB_TOKEN"]
+        sandbox.write("/etc/hosts", f"127.0.0.1 localhost {A}\n".encode(), user="root")
+        job = sandbox.run(
             "python3 - <<'END'\n"
             "import socket, threading\n"
             "server = socket.create_server(('127.0.0.1', 8081))\n"
@@ -54,10 +61,32 @@ class Destination(BoundaryTest):
             "    peer.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(data) + data)\n"
             "threading.Thread(target=serve, daemon=True).start()\n"
             "import os, urllib.request\n"
-            "ask = urllib.request.Request('http://127.0.0.1:8081/', headers={'Host': 'api.github.com', 'Authorization': 'Bearer ' + os.environ['GITHUB_TOKEN']})\n"
+            f"ask = urllib.request.Request('http://{A}:8081/', headers={{'Authorization': 'Bearer ' + os.environ['GITHUB_TOKEN']}})\n"
             "print(urllib.request.build_opener(urllib.request.ProxyHandler({})).open(ask).read().decode())\n"
             "END")
-        self.assertIn(f"Bearer {self.stubs['GITHUB_TOKEN']}", job.text)
+        self.assertIn(f"Bearer {stub}", job.text, job)
+        events, requests = self.settle()
+        self.assertEqual((events, requests), ([], []))
+
+    def test_an_address_is_no_server_name(self):
+        """D11. No library writes one: the greeting is written by hand."""
+        for way in ("direct", "connect"):
+            with self.subTest(way):
+                answer = self.attacker.ask(work="greeting", way=way, host=A, port=443, server_name="a" * len(HOSTS[A]),
+                                           written_name=HOSTS[A])
+                self.assertNotIn(b"Authority of the test", answer.data, "the greeting reached the host")
+                events, requests = self.settle()
+                self.assertEqual(requests, [])
+                self.assertEqual([event["code"] for event in events], ["sni_host_mismatch"], events)
+
+    def test_values_are_in_the_memory_of_egress_alone(self):
+        pids = self.world.pons.role_pids()
+        for name in ("GITHUB_TOKEN", "OTHER_KEY"):
+            value = self.world.secrets[name].encode()
+            self.assertTrue(is_in_memory(pids["egress"], value), "the search finds nothing even where the value is")
+            for role in {*pids} - {"egress"}:
+                self.assertFalse(is_in_memory(pids[role], value), f"{name} is in the memory of {role}")
+            self.assertFalse(is_in_memory(self.world.pons.pid, value), f"{name} is in the memory of the supervisor")
 
 
 add_cases(Destination, [
@@ -198,6 +227,10 @@ add_cases(Parsing, [
     Case("P14 the credential twice", get("/x", AUTH, AUTH), "block", code="duplicate_credential"),
     Case("P14 the credential and another", get("/x", AUTH, "Authorization: Bearer attackers-own-token-000000000000"), "block"),
     Case("P14 another and the credential", get("/x", "Authorization: Bearer attackers-own-token-000000000000", AUTH), "block"),
+    Case("P17 another method in a field with underscores", get("/echo", AUTH, "X_HTTP_Method_Override: DELETE"), "block",
+         code="malformed_request"),
+    Case("P21 forged origins with underscores", get("/echo", AUTH, "X_Forwarded_For: 1.2.3.4", "X_Original_URL: /1.2.3.4"), "block",
+         code="malformed_request"),
     Case("P17 another method in a field is dropped", get("/echo", AUTH, "X-HTTP-Method-Override: DELETE"), "scrub", lacks="Override"),
     Case("P18 a megabyte of fields", get("/x", AUTH, *[f"X-{i}: {'x' * 1000}" for i in range(1000)]), "block"),
     Case("P18 ten thousand fields", get("/x", AUTH, *[f"X-{i}: 1" for i in range(10_000)]), "block"),
@@ -225,11 +258,93 @@ def basic(text):
 
 
 UNDECLARED = "undeclared_position"
+STRICT = "strict.example.net"
 
 
 def body_case(name, build, code=UNDECLARED, host=A, fields=(), **more):
     """`build` makes the body out of the stub, once it is known."""
     return Case(name, "", "block", host=host, code=code, build=(build, fields), **more)
+
+
+FORM_TYPE, JSON_TYPE = "Content-Type: application/x-www-form-urlencoded", "Content-Type: application/json"
+MULTIPART = '--b\r\nContent-Disposition: form-data; name="token"\r\n\r\nattackers-own\r\n--b--\r\n'
+FOREIGN_BODIES = {
+    "a form": ("token=attackers-own&channel=C&text=data", FORM_TYPE),
+    "a form by another name": ("title=data&private%5Ftoken=attackers-own", FORM_TYPE),
+    "JSON": ('{"channel": "C", "token": "attackers-own"}', JSON_TYPE),
+    "JSON, escaped": ('{"channel": "C", "\\u0074oken": "attackers-own"}', JSON_TYPE),
+    "JSON that is called text": ('{"token": "attackers-own"}', "Content-Type: text/plain"),
+    "parts": (MULTIPART, "Content-Type: multipart/form-data; boundary=b"),
+    "a form in gzip": (gzip.compress(b"token=attackers-own").decode("latin-1"), FORM_TYPE, "Content-Encoding: gzip"),
+}
+
+
+class Services(BoundaryTest):
+    """The built-in services with their presets: nobody else's account, and nothing that publishes or raises rights."""
+
+    policy = {"mode": "list", "services": ["github", "gitlab", "slack"],
+              "credentials": ["GITHUB_TOKEN", "SLACK_TOKEN", "GITLAB_TOKEN"]}
+
+    def explain(self, *words):
+        asked = self.world.pons.command("egress", "explain", "attacker", *words)
+        return asked.returncode, asked.stdout + asked.stderr
+
+    def test_explain_says_what_would_happen_and_why(self):
+        code, text = self.explain(f"https://{A}/repos/acme/x", "--json")
+        self.assertEqual((code, json.loads(text)), (0, {"verdict": "swap", "rule": "service github", "tls": "looked into",
+                                                        "credentials": ["GITHUB_TOKEN"]}))
+        code, text = self.explain(f"https://{A}/repos/acme/x")
+        self.assertEqual(code, 0)
+        self.assertIn("swapped: GITHUB_TOKEN", text)
+        self.assertEqual(self.explain(f"https://{A}/repos/a/b/issues", "--method", "POST")[0], 0)
+        for url, method, reason in ((f"https://{A}/gists", "POST", "path_not_allowed"), (f"https://{A}/x", "PUT", "method_not_allowed"),
+                                    (f"https://{E}/", "GET", "host_not_allowed"), (f"https://{A}:8443/", "GET", "port_not_allowed")):
+            with self.subTest(url):
+                code, text = self.explain(url, "--method", method)
+                self.assertEqual(code, 1, text)
+                self.assertIn(f"({reason})", text)
+                code, text = self.explain(url, "--method", method, "--json")
+                self.assertEqual((code, json.loads(text)["code"]), (1, reason))
+        code, text = self.explain(f"http://{A}/x", "--json")
+        self.assertEqual(json.loads(text).get("credentials", []), [], "nothing is swapped on a plain line")
+        self.assertNotEqual(self.world.pons.command("egress", "explain", "nobody", f"https://{A}/").returncode, 0)
+        self.assertEqual(self.settle(), ([], []), "to explain is to send nothing")
+
+
+def service_case(name, host, path, *fields, method="POST", credential="GITHUB_TOKEN", expect="block", **more):
+    return Case(name, get(path, *fields, host=host, method=method, body=more.pop("body", "")), expect, host=host, credential=credential,
+                **more)
+
+
+SLACK, GITLAB = "slack.com", "gitlab.com"
+add_cases(Services, [
+    service_case("S01 a message by the bound account", SLACK, "/api/chat.postMessage", AUTH, FORM_TYPE, body="channel=C&text=hello",
+                 credential="SLACK_TOKEN", expect="swap"),
+    *[service_case(f"T01 to Slack in {name}", SLACK, "/api/chat.postMessage", *fields, body=body, credential="SLACK_TOKEN",
+                   code="foreign_credential") for name, (body, *fields) in FOREIGN_BODIES.items()],
+    service_case("T01 to Slack in the query", SLACK, "/api/chat.postMessage?token=xoxb-attackers-own&channel=C&text=data",
+                 credential="SLACK_TOKEN", code="foreign_credential"),
+    service_case("S01 an issue by the bound account", GITLAB, "/api/v4/projects/1/issues", "PRIVATE-TOKEN: {S}", FORM_TYPE,
+                 body="title=hello", credential="GITLAB_TOKEN", expect="swap"),
+    service_case("T01 to GitLab in a form", GITLAB, "/api/v4/projects/1/issues", FORM_TYPE, body="private_token=glpat-x&title=data",
+                 credential="GITLAB_TOKEN", code="foreign_credential"),
+    service_case("T01 to GitLab in the query", GITLAB, "/api/v4/projects/1/issues?private_token=glpat-x", credential="GITLAB_TOKEN",
+                 code="foreign_credential"),
+    service_case("T02 an upload that nobody signs", SLACK, "/api/files.upload", AUTH, credential="SLACK_TOKEN", code="path_not_allowed"),
+    service_case("T03 a gist", A, "/gists", AUTH, code="path_not_allowed"),
+    service_case("T03 a fork", A, "/repos/acme/x/forks", AUTH, code="path_not_allowed"),
+    service_case("T03 a new repository", A, "/user/repos", AUTH, code="path_not_allowed"),
+    service_case("T03 a collaborator", A, "/repos/acme/x/collaborators/evil", AUTH, method="PUT", code="method_not_allowed"),
+    service_case("I04 a hook that calls a stranger", A, "/repos/acme/x/hooks", AUTH, code="path_not_allowed"),
+    service_case("I10 a secret of the runner", A, "/repos/acme/x/actions/secrets/A", AUTH, method="PUT", code="method_not_allowed"),
+    service_case("I10 a workflow", A, "/repos/acme/x/contents/.github/workflows/a.yml", AUTH, method="PUT", code="method_not_allowed"),
+    service_case("R12 a new key", A, "/repos/acme/x/keys", AUTH, code="path_not_allowed"),
+    service_case("X10 a device code", A_GIT, "/login/device/code", code="path_not_allowed"),
+    service_case("X10 a token for it", A_GIT, "/login/oauth/access_token", code="path_not_allowed"),
+    service_case("T06 an address that LFS names", E, "/objects/1", AUTH, method="PUT", code="host_not_allowed", ways=("connect",)),
+    service_case("X19 a realm on another host", E, "/token", AUTH, method="GET", code="host_not_allowed", ways=("connect",)),
+    service_case("T14 a tool's telemetry", E, "/v1/traces", body="{}", code="host_not_allowed", ways=("connect",)),
+])
 
 
 class Basic(BoundaryTest):
@@ -238,12 +353,20 @@ class Basic(BoundaryTest):
     def attack(self, case, way):
         build, _ = case.build
         path = case.payload or "/whole-head"
-        filled = dataclasses.replace(case, payload=get(path, build(self.stubs["BASIC_KEY"].encode()), host=case.host))
+        filled = dataclasses.replace(case, payload=get(path, build(self.stubs[case.credential].encode()), host=case.host))
         super().attack(filled, way)
 
 
-def basic_case(name, word, expect="block", path="", **more):
-    return Case(name, path, expect, host="basic.example.com", credential="BASIC_KEY", build=(word, ()), **more)
+def basic_case(name, word, expect="block", path="", host="basic.example.com", credential="BASIC_KEY", **more):
+    return Case(name, path, expect, host=host, credential=credential, build=(word, ()), **more)
+
+
+def git_case(name, word, *words, **more):
+    """At a host of git, which takes a token as user and as password."""
+    return basic_case(name, encoded(word), *words, host=A_GIT, credential="GITHUB_TOKEN", **more)
+
+
+ATTACKERS = b"ghp_0123456789abcdefghijABCDEFGHIJ012345"
 
 
 def encoded(word):
@@ -262,10 +385,45 @@ add_cases(Basic, [
     basic_case("S03 twice", encoded(lambda s: b"u:" + s + s)),
     basic_case("S03 not encoded", lambda s: "Authorization: Basic u:" + s.decode()),
     basic_case("S03 the stub as user as well", encoded(lambda s: s + b":" + s)),
+    basic_case("T01 a token as user beside the stub", encoded(lambda s: ATTACKERS + b":" + s), code=UNDECLARED),
+    git_case("S03 the stub as a git host's user", lambda s: s + b":x-oauth-basic", "swap"),
+    git_case("S03 the stub as a git host's user, no password", lambda s: s + b":", "swap"),
+    git_case("S03 the stub as a git host's password", lambda s: b"x-access-token:" + s, "swap"),
+    git_case("T01 the attacker's password behind the stub", lambda s: s + b":" + ATTACKERS, code=UNDECLARED),
+    git_case("T01 any password behind the stub", lambda s: s + b":x", code=UNDECLARED),
+    git_case("T01 the attacker's token as user", lambda s: ATTACKERS + b":" + s, code=UNDECLARED),
     basic_case("T04 bearer on the path it is bound to", lambda s: "Authorization: Bearer " + s.decode(), "swap", "/v1/x"),
     *[basic_case(f"T04 bearer on {name}", lambda s: "Authorization: Bearer " + s.decode(), "block", path) for name, path in {
         "another path": "/v2/x", "a path that climbs": "/v1/../v2/x", "an escaped climb": "/v1/%2e%2e/v2", "two slashes": "/v1//../v2",
         "an escaped slash": "/v1/..%2fv2", "a backslash": "/v1/..\\v2", "a parameter": "/v1/..;/v2", "a prefix": "/v1x"}.items()],
+])
+
+
+ANY = "any.example.com"
+
+
+def any_case(name, expect, *fields, **more):
+    return Case(name, get("/x", *fields, host=ANY), expect, host=ANY, credential="ANY_KEY", **more)
+
+
+class AnyField(BoundaryTest):
+    """A credential that may stand in any field, and anywhere in it: beside it stands nobody else's."""
+
+    def fill(self, text, credential):
+        return super().fill(text, credential).replace("{GITHUB}", self.stubs["GITHUB_TOKEN"]).replace(
+            "{REAL}", self.world.secrets["OTHER_KEY"])
+
+
+add_cases(AnyField, [
+    any_case("S01 behind a scheme", "swap", AUTH),
+    any_case("S01 as a cookie", "swap", "Cookie: session={S}"),
+    any_case("S01 in a field of its own", "swap", "X-Foo: a {S} b"),
+    any_case("T01 another cookie before it", "block", "Cookie: session=attackers; x={S}", code=UNDECLARED),
+    any_case("T01 another cookie behind it", "block", "Cookie: x={S}; session=attackers", code=UNDECLARED),
+    any_case("T01 a token as its scheme", "block", "Authorization: ghp_0123456789abcdefghijABCDEFGHIJ012345 {S}", code=UNDECLARED),
+    any_case("S02 another stub beside it", "block", "X-Foo: {GITHUB} {S}", code=MISMATCH),
+    any_case("S16 the real value of another beside it", "block", "X-Foo: {REAL} {S}", code="secret_in_request"),
+    any_case("S16 its own real value beside it", "block", "X-Foo: {R} {S}", code="secret_in_request"),
 ])
 
 
@@ -291,7 +449,7 @@ def chunked(data, size=1):
     return b"".join(b"%x\r\n" % len(data[i:i + size]) + data[i:i + size] + b"\r\n" for i in range(0, len(data), size)) + b"0\r\n\r\n"
 
 
-TEXT = b'{"a": "b", "token": "'
+TEXT = b'{"a": "b", "note": "'
 FORM = ("Content-Type: multipart/form-data; boundary=b",)
 
 add_cases(Hiding, [
@@ -313,6 +471,14 @@ add_cases(Hiding, [
     Case("T01 the attacker's own key", get("/x", "Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345"), "block",
          code="foreign_credential"),
     Case("T01 in another field", get("/x", "Private-Token: attackers-own-token"), "block", code="foreign_credential"),
+    *[Case(f"T01 with an underscore, {field}", get("/x", f"{field}: attackers-own-token"), "block", code="foreign_credential")
+      for field in ("Private_Token", "X_Api_Key", "X_API-KEY")],
+    Case("T01 beside the right one, with an underscore", get("/x", AUTH, "Private_Token: attackers-own-token"), "block",
+         code="foreign_credential"),
+    *[Case(f"T01 where nothing is bound, {name}", get(path, *fields, host=STRICT), "block", host=STRICT, code="foreign_credential")
+      for name, (path, *fields) in {"in a field": ("/x", "Authorization: Bearer attackers-own-token"), "in the query":
+                                    ("/x?api_key=attackers-own-token",), "in a cookie": ("/x", "Cookie: a=b")}.items()],
+    Case("T01 where nothing is bound and nothing sent", get("/x", host=STRICT), "pass", host=STRICT),
     Case("T01 in the query", get("/x?access_token=attackers-own-token"), "block", code="foreign_credential"),
     Case("T01 in the query, percent-encoded", get("/x?access%5Ftoken=attackers-own-token"), "block", code="foreign_credential"),
     Case("T01 in the query, in capitals", get("/x?ACCESS_TOKEN=attackers-own-token"), "block", code="foreign_credential"),
@@ -321,6 +487,18 @@ add_cases(Hiding, [
     Case("T01 in the declared parameter", get("/x?key=attackers-own-token", host="query.example.com"), "block",
          host="query.example.com", credential="QUERY_KEY", code="foreign_credential"),
     Case("T01 over a plain line", get("/x", "Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345"), "block", tls=False,
+         code="foreign_credential"),
+    *[Case(f"T01 in {name}", get(f"/x?{query}", AUTH), "block", code="foreign_credential") for name, query in {
+        "the query as a token": "token=attackers-own-token", "the query, escaped": "%74oken=attackers-own-token",
+        "the query as a list": "private_token[]=attackers-own-token"}.items()],
+    *[Case(f"T01 in {name}", get("/x", AUTH, *fields, method="POST", body=body), "block", code="foreign_credential")
+      for name, (body, *fields) in FOREIGN_BODIES.items()],
+    *[Case(f"{name} is no credential", get("/x", AUTH, *fields, method="POST", body=body), "swap") for name, (body, *fields) in {
+        "a form's text": ("text=token%3Dx&page_token=y", FORM_TYPE), "a member further inside": ('{"a": {"token": "x"}}', JSON_TYPE),
+        "the text of a member": ('{"text": "token", "max_tokens": 1}', JSON_TYPE)}.items()],
+    Case("X01 a request that the attacker's keys have signed", get("/x", "Authorization: AWS4-HMAC-SHA256 Credential=AKIAX/20260101/"
+         "us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"), "block", code="foreign_credential"),
+    Case("X02 a query that the attacker's keys have signed", get("/x?X-Amz-Credential=AKIAX&X-Amz-Signature=00", AUTH), "block",
          code="foreign_credential"),
     Case("S16 the real value in its place", get("/x", "Authorization: Bearer {R}"), "block", code="secret_in_request"),
     Case("S16 the real value in a path", get("/x/{R}", AUTH), "block", code="secret_in_request"),
@@ -370,6 +548,7 @@ add_cases(Bodies, [
               fields=FORM),
     body_case("S09 no boundary", multipart, fields=("Content-Type: multipart/form-data",)),
     body_case("chunks of one byte", lambda s: chunked(TEXT + s), fields=("Transfer-Encoding: chunked",)),
+    body_case("X08 a refresh by the client", lambda s: b"grant_type=refresh_token&refresh_token=" + s, fields=(FORM_TYPE,)),
     body_case("S11 behind 60 KB", lambda s: b"x" * 60_000 + s),
     body_case("S16 the real value", lambda s: TEXT + s, code="secret_in_request"),
     body_case("S16 the real value in base64", lambda s: base64.b64encode(s), code="secret_in_request"),

@@ -113,11 +113,9 @@ class Messages(WebSocketTest):
         work.start()
         wait_for(lambda: old.encode() in self.arrived(OTHER), "the socket is open")
         time.sleep(0.3)
-        begun = time.monotonic()
         self.assertEqual(self.world.pons.command("vault", "rm", "OTHER_KEY").returncode, 0)
-        work.join(20)
+        work.join(5)  # a second; a busy machine gets more
         self.assertFalse(work.is_alive(), "it goes on")
-        print(f"\na socket ended {time.monotonic() - begun:.2f} s after its credential began to be removed")
         self.assertIn((TEXT, b"tick"), self.messages(answer[0]))
         self.world.set_secret("OTHER_KEY", old, BINDINGS["OTHER_KEY"])
         events, _ = self.settle()

@@ -87,7 +87,7 @@ class Configuration(PonsTestCase):
         self.assertEqual(in_force["credentials"]["GITHUB_TOKEN"]["allowed_host"], "api.github.com")
 
     def test_problems_are_listed_with_their_places(self):
-        done = self.check("harness: opencod\nlimits:\n  connections: 0\n")
+        done = self.check("harness: open_code\nlimits:\n  connections: 0\n")
         self.assertEqual(done.returncode, 1)
         self.assertEqual(json.loads(done.stdout), {"valid": False})
         self.assertRegex(done.stderr, r"pons\.yaml:1:\d+.*\n(.*\n)*.*pons\.yaml:3:\d+")

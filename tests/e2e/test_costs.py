@@ -53,6 +53,34 @@ class Costs(ModelTestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
+    def spent(self, agent):
+        return sum(row["cost_nano_usd"] for row in self.usage(self.pons, "--agent", agent))
+
+    def test_usage_is_told_for_each_agent(self):
+        for agent in ("default", "thrifty", "default"):
+            self.run_agent("--agent", agent, "say hello")
+        self.assertEqual((self.spent("default"), self.spent("thrifty"), self.spent("nobody")), (2 * COST_NANO, COST_NANO, 0))
+        key = json.loads(self.pons.command("key", "create", "test", "--json").stdout)["key"]
+
+        def told(query):
+            status, body = self.pons.request("/x/usage" + query, headers={"Authorization": f"Bearer {key}"})
+            self.assertEqual(status, 200, body)
+            return {row["agent"]: row["cost_nano_usd"] for row in json.loads(body)["usage"]}
+
+        self.assertEqual(told("?by=agent"), {"default": 2 * COST_NANO, "thrifty": COST_NANO})
+        self.assertEqual(told("?agent=thrifty"), {"thrifty": COST_NANO})
+        self.assertEqual(told(""), {None: 3 * COST_NANO}, "the project, its agents in it")
+        shown = self.pons.command("usage", "--by", "agent").stdout
+        self.assertIn("thrifty", shown)
+        # A limit on its key stops the agent, and no other.
+        keys = json.loads(self.pons.command("keys", "ls", "--json").stdout)["keys"]
+        own = next(one for one in keys if (one["kind"], one["name"]) == ("agent", "thrifty"))
+        done = self.pons.command("keys", "set", own["id"], "--limit", "0requests/total")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for agent, cost in (("thrifty", COST_NANO), ("default", 3 * COST_NANO)):
+            self.run_agent("--agent", agent, "say hello")
+            self.assertEqual(self.spent(agent), cost)
+
     def test_a_session_knows_what_its_answers_cost(self):
         self.run_agent("say hello")
         (session,) = self.sessions()
@@ -62,7 +90,8 @@ class Costs(ModelTestCase):
         key = json.loads(self.pons.command("key", "create", "test", "--json").stdout)["key"]
         status, body = self.pons.request("/x/sessions/" + session["id"], headers={"Authorization": f"Bearer {key}"})
         self.assertEqual((status, json.loads(body)["usage"]["cost_nano_usd"]), (200, COST_NANO), body)
-        self.assertEqual(sum(row["cost_nano_usd"] for row in self.usage(self.pons)), COST_NANO)
+        (row,) = self.usage(self.pons, "--by", "agent")
+        self.assertEqual((row["agent"], row["model"], row["cost_nano_usd"]), ("default", "claude-sonnet-4-5", COST_NANO))
 
     def test_a_budget_in_money_ends_the_turn_that_would_go_beyond_it(self):
         self.run_agent("--agent", "thrifty", "say hello")
@@ -79,7 +108,7 @@ class Costs(ModelTestCase):
         # Its next try would go beyond the budget.
         self.assertEqual(shown["ended"], "budget_reached", shown)
         self.assertGreater(shown["usage"]["cost_nano_usd"], 0)
-        self.assertEqual(shown["usage"]["cost_nano_usd"], sum(row["cost_nano_usd"] for row in self.usage(self.pons)))
+        self.assertEqual(shown["usage"]["cost_nano_usd"], self.spent("thrifty"))
 
     def test_the_time_of_an_agents_sandbox_is_charged_once(self):
         done, _ = self.run_agent("take a sandbox")

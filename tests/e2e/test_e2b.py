@@ -12,6 +12,15 @@ from pons_fixture import wait_for
 from sdk_fixture import HERE, SUITE, SdkTestCase, node
 
 
+class E2bAsItComes(SdkTestCase):
+    """Nothing is configured that has a default; but a body may be silent for a second only."""
+
+    CONFIG = "limits:\n  body_idle_seconds: 1\n"
+
+    def test_ports_and_slow_writers(self):
+        self.run_suite("defaults")
+
+
 class E2b(SdkTestCase):
     def test_sandboxes(self):
         self.run_suite("sandbox")
@@ -46,19 +55,19 @@ class E2b(SdkTestCase):
         self.assertIn("gone", done.stdout)
 
     def test_a_revoked_key_opens_nothing_within_a_second(self):
-        listed = json.loads(self.pons.command("key", "ls", "--json").stdout)
-        mine = next(each for each in listed["keys"] if each["name"] == "mine")
-
-        def status():
-            request = urllib.request.Request(self.url() + "/v2/sandboxes",
-                                             headers={"X-API-KEY": self.key})
+        def status(key):
+            request = urllib.request.Request(self.url() + "/v2/sandboxes", headers={"X-API-KEY": key})
             try:
                 return urllib.request.urlopen(request, timeout=10).status
             except urllib.error.HTTPError as error:
                 return error.code
 
-        wait_for(lambda: status() == 200, "the key opens")
-        self.assertEqual(self.pons.command("key", "revoke", mine["id"]).returncode, 0)
-        begun = time.monotonic()
-        wait_for(lambda: status() == 401, "the key is refused", seconds=5)
-        self.assertLess(time.monotonic() - begun, 5)
+        took = []
+        for number in range(3):  # a busy machine may be slow once
+            made = json.loads(self.pons.command("key", "create", f"short-{number}", "--json").stdout)
+            wait_for(lambda: status(made["key"]) == 200, "the key opens")
+            self.assertEqual(self.pons.command("key", "revoke", made["id"]).returncode, 0)
+            begun = time.monotonic()
+            wait_for(lambda: status(made["key"]) == 401, "the key is refused", seconds=10)
+            took.append(time.monotonic() - begun)
+        self.assertLess(sorted(took)[1], 1, took)

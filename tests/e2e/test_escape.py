@@ -2,14 +2,17 @@
 
 import fcntl
 import os
+import re
 import socket
 import subprocess
 import sys
 import uuid
 
-from pons_fixture import WEAKENED_DIR, PonsTestCase, process_state, read_text, wait_for
+from pons_fixture import WEAKENED_DIR, PonsTestCase, process_state, read_link, read_text, wait_for
+from sandbox_world import cell_of, groups
 from warden_client import Warden, end_orderly, own_groups
 
+NO_POOL = "sandbox:\n  warm_min: 0\n  warm_max: 0\n"
 ATTACKS = os.environ["PONS_ATTACKS"]
 INSIDE = "/tmp/attacks"
 
@@ -26,7 +29,13 @@ NOTICED_BY = {
     "cgroup_namespace": {"cgroups"},
     "ipc_namespace": {"shared_memory"},
     "net_namespace": {"abstract_sockets"},
+    "sealed_trees": {"mount_flags"},
+    "pid_namespace": {"host_processes"},
+    "no_dev": {"mount_flags"},
+    "device_list": {"devices"},
 }
+# What the first process of a sandbox may have open: of the spawner's there is nothing.
+OF_A_CELL = re.compile(r"/dev/null|socket:\[\d+\]|pipe:\[\d+\]|anon_inode:\[(eventpoll|signalfd)\]|/memfd:output.*")
 
 
 def verdicts_of(job):
@@ -102,6 +111,22 @@ class EscapeTestCase(PonsTestCase):
             self.assertIn("output", next(job), "the other half of an attack did not start")
         return other
 
+    def foreign_descriptors(self, pons):
+        """What the first process of the only sandbox holds and should not."""
+        (group,) = groups(pons).values()
+        cell = cell_of(group)
+        held = {fd: read_link(f"/proc/{cell}/fd/{fd}") for fd in os.listdir(f"/proc/{cell}/fd")}
+        self.assertIn("0", held)
+        return {target for target in held.values() if target and not OF_A_CELL.fullmatch(target)}
+
+    def ids_of_two_sandboxes(self, warden):
+        found = []
+        for _ in range(2):
+            first, outside, count = map(int, warden.create().run("cat /proc/self/uid_map").text.split())
+            self.assertEqual(first, 0)
+            found.append(range(outside, outside + count))
+        return found
+
     def attack(self, sandbox, user, *only, **options):
         job = sandbox.run(argv=[INSIDE, *only], user=user, environment=self.words, **options)
         self.assertEqual((job.outcome, job.code), ("exit", 0), job)
@@ -148,6 +173,11 @@ class Attacks(EscapeTestCase):
         self.assertTrue(own_groups(pons), "the sandboxes have no control groups")
         self.assertEqual(end_orderly(pons), 0)
         self.assertEqual(own_groups(pons), [], "a control group is left")
+
+    def test_the_first_process_holds_nothing_of_the_spawners(self):
+        pons = self.start(NO_POOL)
+        Warden(pons).create().run("true")
+        self.assertEqual(self.foreign_descriptors(pons), set())
 
     def test_nobody_types_into_the_terminal_of_another(self):
         sandbox = self.armed_sandbox(Warden(self.start()))
@@ -226,6 +256,17 @@ class Weakened(EscapeTestCase):
             through.update(self.attack(sandbox, "root", name))
         end_orderly(pons)
         return {name for name, what in through.items() if what}
+
+
+    def test_the_suite_notices_a_cell_that_holds_descriptors_of_the_spawner(self):
+        pons = self.start(NO_POOL, binary=self.copy_program(f"{WEAKENED_DIR}/pons_sandbox_without_descriptors"))
+        Warden(pons).create().run("true")
+        self.assertNotEqual(self.foreign_descriptors(pons), set())
+
+    def test_the_suite_notices_sandboxes_with_the_same_ids(self):
+        pons = self.start(binary=self.copy_program(f"{WEAKENED_DIR}/pons_sandbox_without_uid_ranges"))
+        one, other = self.ids_of_two_sandboxes(Warden(pons))
+        self.assertTrue(set(one) & set(other))
 
 
 def add_weakened_test(protection):

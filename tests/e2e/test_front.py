@@ -156,9 +156,14 @@ class Crowds(DoorCase):
             streams.append(box.start("sleep 100"))
             self.assertEqual(streams[-1].status, 200)
         for _ in range(20):
+            # A client of streams reads nothing of an answer with another status.
             refused = box.start("sleep 100")
-            self.assertEqual((refused.status, refused.response.getheader("Retry-After")), (429, "1"))
+            self.assertEqual((refused.status, refused.next(), refused.end["error"]["code"]),
+                             (200, None, "resource_exhausted"))
             refused.close()
+        for target, code in (("/process.Process/List", "resource_exhausted"), ("/files?path=x", 429)):
+            status, fields, answer = door.ask("POST", target, {}, headers=box.fields)
+            self.assertEqual((status, fields["Retry-After"], json.loads(answer)["code"]), (429, "1", code), target)
         for _ in range(20):
             self.assertEqual(self.list_sandboxes(), 200)
         streams.pop().close()
@@ -178,6 +183,26 @@ class Crowds(DoorCase):
         self.assertEqual(self.list_sandboxes(), 200)
 
 
+    def test_bodies_that_are_too_large_are_refused_in_the_words_of_the_api(self):
+        door = self.open_door("limits:\n  body_bytes: 100000\n")
+        for target, where in (("/sandboxes", "code"), ("/x/nothing", "error")):
+            answer = raw_exchange(self.pons.address, (
+                f"POST {target} HTTP/1.1\r\nHost: p\r\nX-API-KEY: {door.key}\r\nContent-Length: 100001\r\n"
+                "Connection: close\r\n\r\n").encode())
+            self.assertEqual(status_line(answer).split()[1], "413", target)
+            self.assertIn(where, json.loads(answer.split(b"\r\n\r\n", 1)[1]))
+
+    def test_each_answer_has_an_id_of_its_own(self):
+        door = self.open_door()
+        box = door.create()
+        answers = [door.ask("GET", "/v2/sandboxes"), door.ask("GET", "/missing"), door.ask("GET", "/healthz"),
+                   door.ask("POST", "/process.Process/List", {}, headers=box.fields)]
+        ids = [fields["X-Request-Id"] for _, fields, _ in answers]
+        self.assertEqual(len(set(ids)), 4)
+        for identity in ids:
+            self.assertRegex(identity, "^req_[0-9A-Za-z]{20}$")
+
+
 class SlowReaders(DoorCase):
     def test_a_client_that_stops_reading_makes_nobody_grow(self):
         door = self.open_door()
@@ -191,7 +216,7 @@ class SlowReaders(DoorCase):
             client.sendall(("GET /files?path=/tmp/large HTTP/1.1\r\nHost: p\r\n" + "".join(
                 f"{name}: {value}\r\n" for name, value in box.fields.items()) + "\r\n").encode())
             readers.append(client)
-        time.sleep(3)
+        time.sleep(14)  # processes wait ten seconds for their readers, and then write on without them
         for pid, was in zip(pids, before):
             self.assertLess(resident_kib(pid) - was, 48 * 1024)
         self.assertEqual(box.start("echo well").output(), b"well\n")
@@ -233,6 +258,34 @@ class Manners(DoorCase):
                                ("OPTIONS", "/healthz"), ("GET", "/missing")):
             _, fields, _ = door.ask(method, target, headers=origin)
             self.assertEqual([name for name in fields if name.lower().startswith("access-control")], [], target)
+
+
+    def test_pages_of_named_origins_may_ask_and_no_others(self):
+        door = self.open_door("allowed_origins: https://app.test http://localhost:3000\ndomain: sbx.test\n")
+        box = door.create()
+
+        def fields_of(origin, method, target, **more):
+            status, fields, _ = door.ask(method, target, headers={"Origin": origin, **more})
+            return status, {name.lower(): value for name, value in fields.items()}
+
+        question = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-api-key,e2b-sandbox-id"}
+        for target in ("/v2/sandboxes", "/process.Process/Start", "/files?path=x"):
+            status, fields = fields_of("https://app.test", "OPTIONS", target, **question)
+            self.assertEqual((status, fields["access-control-allow-origin"]), (204, "https://app.test"), target)
+            self.assertEqual(fields["access-control-allow-headers"], "x-api-key,e2b-sandbox-id")
+        for target, more in (("/v2/sandboxes", {}), ("/missing", {}), ("/files?path=/etc/hostname", box.fields)):
+            _, fields = fields_of("http://localhost:3000", "GET", target, **more)
+            self.assertEqual(fields["access-control-allow-origin"], "http://localhost:3000", target)
+            self.assertEqual(fields["vary"], "Origin")
+            self.assertNotIn("access-control-allow-credentials", fields)
+        # A key is needed all the same, and a program in a sandbox answers for itself.
+        status, fields = fields_of("https://app.test", "GET", "/v2/sandboxes", **{"X-API-KEY": "wrong"})
+        self.assertEqual(status, 401)
+        port = {**box.fields, "E2b-Sandbox-Port": "8000"}
+        for origin, method, more in (("https://elsewhere.test", "GET", {}), ("https://elsewhere.test", "OPTIONS", question),
+                                     ("null", "GET", {}), ("https://app.test", "OPTIONS", {**port, **question})):
+            _, fields = fields_of(origin, method, "/v2/sandboxes", **more)
+            self.assertEqual([name for name in fields if name.startswith("access-control")], [], (origin, method))
 
 
 class Log(DoorCase):

@@ -131,7 +131,7 @@ class Kept(PonsTestCase):
     SLOW_RESTART = "supervisor:\n  restart_delay_ms: 500\n"
 
     def test_descriptor_that_a_role_deposited_is_given_to_its_next_processes(self):
-        # No role of Pons deposits any yet: this program's gateway does.
+        # The gateway of Pons deposits none; this program's does.
         pons = self.start(FAST_RESTART, binary=self.copy_program(f"{WEAKENED_DIR}/pons_with_keepsake"))
         first = pons.role("gateway")
         self.assertEqual(first["kept_descriptors"], 1)

@@ -1,13 +1,14 @@
 """The Managed Agents API, driven by the official SDK, unmodified."""
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 
 from model_world import HERE, node
-from session_world import calls, config, play, text
-from pons_fixture import PonsTestCase
+from session_world import SessionTestCase, calls, config, play, text
+from pons_fixture import PonsTestCase, wait_for
 from warden_client import end_orderly
 
 SUITE = os.path.join(HERE, "managed_agents")
@@ -65,6 +66,7 @@ ANSWERS = [
     *play("weather", calls(tool("get_weather", city="Paris")), text("It is sunny.")),
     *play("slowly", text("one two three four five six seven eight nine ten", chunk_bytes=6, chunk_ms=30)),
     *play("for ever", calls(bash("sleep 1000")), text("never said")),
+    *play("look around once more", calls(bash("ls /workspace")), text("Seen."), said_before=2),
     *play("ook around", calls(bash("ls /")), text("Seen.")),
     *play("what do you know", {"when": {"user": "the door is open"}, "text": "I was told."}),
     *play("spend it", calls(bash("true"), usage=SPENT), text("All spent.")),
@@ -91,14 +93,38 @@ ANSWERS = [
     {"when": {"user": "it is grey"}, "text": "A grey door, again."},
     *play("paint a door", text("A red door.")),
     *play("never good", text("A grey door.")),
+    *play("fetch a page", calls(tool("web_fetch", url="http://elsewhere.example.net/")), text("It was refused.")),
+    *play("show uploads", calls(bash("tail -n +1 /mnt/session/uploads/*")), text("Shown.")),
+    *play("show uploads again", calls(bash("cat /mnt/session/uploads/two.csv")), text("Shown."), said_before=2),
+    *play("show uploads at last", calls(bash("tail -n +1 /mnt/session/uploads/*")), text("Shown."), said_before=4),
+    *play("hash the data", calls(bash("sha256sum < /data/deep/er/data.bin")), text("Hashed.")),
+    *play("change the data", calls(bash("echo mine > /data/deep/er/data.bin && cat /data/deep/er/data.bin")),
+          text("Changed."), said_before=2),
+    *play("read the data", calls(bash("cat /data/deep/er/data.bin")), text("Read."), said_before=4),
+    *play("hash the new data", calls(bash("sha256sum < /data/deep/er/data.bin")), text("Hashed."), said_before=6),
+    *play("share the data", calls(task("helper", "hash what is shared")), text("The helper did it.")),
+    *play("hash what is shared", calls(bash("sha256sum < /data/deep/er/data.bin")), text("The helper has hashed it.")),
+    *play("think hard", text("Thought.", thinking="one, two, three, four, five", chunk_bytes=5, chunk_ms=30)),
+    *play("something bad", text("", stop="refusal")),
     *play("hello", text("Hello.")),
 ]
+
+# Models that fail, each in its own way.
+ILL = {"too-many": "rate_limit", "too-busy": "overloaded", "broken": "upstream", "hopeless": "invalid_request"}
+
+
+def with_ill_models(settings):
+    settings = json.loads(settings)
+    for name, kind in ILL.items():
+        settings["providers"][name] = {"kind": "scripted", "answers": [{"fail": {"kind": kind}}]}
+        settings["models"][name] = {"try": [f"{name}/claude-sonnet-4-5"]}
+    return json.dumps(settings)
 
 
 class Managed(PonsTestCase):
     def setUp(self):
         super().setUp()
-        self.pons = self.start(config(ANSWERS))
+        self.pons = self.start(with_ill_models(config(ANSWERS)))
         self.addCleanup(end_orderly, self.pons)
         self.key = self.make_key("mine")
         self.pons.command("project", "create", "other")
@@ -152,6 +178,39 @@ class Managed(PonsTestCase):
     def test_files(self):
         self.run_suite("files")
 
+    def test_resources(self):
+        self.run_suite("resources")
+
+    def test_files_on_the_command_line(self):
+        path, back = os.path.join(self.directory, "a b.bin"), os.path.join(self.directory, "back.bin")
+        data = os.urandom(20 << 20)
+        with open(path, "wb") as file:
+            file.write(data)
+        put = self.pons.command("files", "put", path, "--type", "text/x-own", "--expires", "2h")
+        self.assertEqual(put.returncode, 0, put.stderr)
+        self.assertIn("sending it", put.stderr)
+        id = put.stdout.strip()
+        listed = self.pons.command("files", "ls", "--json")
+        [shown] = json.loads(listed.stdout)["data"]
+        self.assertEqual([shown[key] for key in ("id", "filename", "mime_type", "size_bytes")],
+                         [id, "a b.bin", "text/x-own", len(data)])
+        self.assertIsNotNone(shown["expires_at"])
+        got = self.pons.command("files", "get", id, back)
+        self.assertEqual(got.returncode, 0, got.stderr)
+        with open(back, "rb") as file:
+            self.assertEqual(hashlib.sha256(file.read()).digest(), hashlib.sha256(data).digest())
+        self.assertEqual(self.pons.command("files", "get", id, back).returncode, 1, "it is there already")
+        self.assertEqual(self.pons.command("files", "get", id, "--project", "other", back + "2").returncode, 1)
+        self.assertEqual(sorted(os.listdir(self.directory)).count("back.bin2"), 0)
+        self.assertEqual(self.pons.command("files", "rm", id).returncode, 0)
+        self.assertEqual(json.loads(self.pons.command("files", "ls", "--json").stdout)["data"], [])
+        piped = subprocess.run([self.pons.binary, "files", "put", "-", "--name", "piped", "--state-dir", self.pons.state_dir],
+                               input=data[:1000], capture_output=True, timeout=60)
+        self.assertEqual(piped.returncode, 0, piped.stderr)
+        out = subprocess.run([self.pons.binary, "files", "get", piped.stdout.decode().strip(), "--state-dir",
+                              self.pons.state_dir], capture_output=True, timeout=60)
+        self.assertEqual(out.stdout, data[:1000])
+
     def test_deployments(self):
         self.run_suite("deployments")
 
@@ -160,6 +219,61 @@ class Managed(PonsTestCase):
 
     def test_sessions(self):
         self.run_suite("sessions")
+
+    def test_ends(self):
+        self.run_suite("ends")
+
+    def test_helpers(self):
+        self.run_suite("helpers")
+
+
+class Furniture(SessionTestCase):
+    """Files of a session, and what becomes of them when roles and machines die."""
+
+    PATH = "/data/deep/er/data.bin"
+
+    def upload(self, data):
+        form = b"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"data.bin\"\r\n\r\n" + data + b"\r\n--b--\r\n"
+        status, answer = self.client.raw("POST", "/v1/files", form, **{"Content-Type": "multipart/form-data; boundary=b"})
+        self.assertEqual(status, 200, answer)
+        return json.loads(answer)["id"]
+
+    def make_session(self, *resources):
+        agent = self.client.ask("POST", "/v1/agents", {
+            "name": "worker", "model": "stage", "tools": [{"type": "agent_toolset_20260401"}]})
+        environment = self.client.ask("POST", "/v1/environments", {
+            "name": "plain", "config": {"type": "cloud", "networking": {"type": "limited"}}})
+        return self.client.ask("POST", "/v1/sessions", {
+            "agent": agent["id"], "environment_id": environment["id"], "resources": list(resources)})["id"]
+
+    def results(self, session):
+        events = self.client.ask("GET", f"/v1/sessions/{session}/events?limit=1000")["data"]
+        return [event["content"][0]["text"] for event in events if event["type"] == "agent.tool_result"]
+
+    def turn(self, session, words):
+        """What the tool came to."""
+        before = len(self.results(session))
+        self.client.ask("POST", f"/v1/sessions/{session}/events",
+                        {"events": [{"type": "user.message", "content": [{"type": "text", "text": words}]}]})
+        wait_for(lambda: len(self.results(session)) > before, "the tool has ended")
+        wait_for(lambda: self.client.ask("GET", f"/v1/sessions/{session}")["status"] == "idle", "it rests")
+        return self.results(session)[-1]
+
+    def test_a_file_is_there_to_its_last_byte_also_in_a_machine_that_is_made_again(self):
+        self.start_agents(ANSWERS)
+        data = os.urandom(5_000_001)
+        file = self.upload(data)
+        session = self.make_session({"type": "file", "file_id": file, "mount_path": self.PATH})
+        digest = hashlib.sha256(data).hexdigest()
+        self.assertIn(digest, self.turn(session, "hash the data"))
+        self.assertIn("mine", self.turn(session, "change the data"))
+        # What the agent has made of it stays, whoever serves the session.
+        self.kill_role("brain")
+        self.assertIn("mine", self.turn(session, "read the data"))
+        machine, = self.sandboxes_of(session)
+        self.warden.destroy(machine)
+        wait_for(lambda: machine not in self.warden.names(), "the machine is gone")
+        self.assertIn(digest, self.turn(session, "hash the new data"))
 
 
 class Quickstart(PonsTestCase):

@@ -153,6 +153,30 @@ class McpServers(SessionTestCase):
         self.finish(session)
         self.assertEqual(len(self.stranger.called), 1)
 
+    def test_a_person_decides_on_the_command_line(self):
+        self.start_with_stranger([*play("do both", calls(tool("far__count", n=1), tool("far__other")), text("Done."))])
+        asked = self.pons.command("run", "--agent", "careful", "do both")
+        self.assertEqual(asked.returncode, 3, asked.stdout + asked.stderr)
+        self.assertIn('may it call far__count {"n":1}', asked.stdout)
+        self.assertIn("pons sessions decide", asked.stderr)
+        self.assertEqual(self.stranger.called, [])
+        session = self.run_json("sessions", "ls")["sessions"][0]["id"]
+        self.client.wait(session, "waits_for_person")
+        count, other = (call["seq"] for call in of(self.client.events(session), "tool.called", asks=True))
+        which = self.pons.command("sessions", "decide", session, "allow")
+        self.assertEqual(which.returncode, 1)
+        self.assertIn(f"--call {other}", which.stderr)
+        self.assertEqual(self.pons.command("sessions", "decide", session, "maybe").returncode, 2)
+        done = self.pons.command("sessions", "decide", session, "deny", "--call", str(other), "--message", "not now")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.pons.command("sessions", "decide", session, "allow")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.finish(session)
+        self.assertEqual([each["name"] for each in self.stranger.called], ["count"])
+        late = self.pons.command("sessions", "decide", session, "allow")
+        self.assertEqual(late.returncode, 1)
+        self.assertIn("no call waits", late.stderr)
+
     def test_tools_that_are_not_named_are_not_there(self):
         self.start_with_stranger([*play("other", calls(tool("far__other")), text("Hm: {tool_result}"))], tools=["count"])
         events = self.finish(self.client.create("other", agent="free"))

@@ -1,13 +1,14 @@
 """Providers, clients and the gateway itself, as badly behaved as they come."""
 
+import concurrent.futures
 import json
 import os
 import signal
 import socket
 import time
 
-from model_world import (CHAT_USAGE, DONE, SECRET, WHOLE_ANSWER, WHOLE_STREAM, FakeProvider, ModelTestCase, chunk, respond,
-                         stream)
+from model_world import (CHAT_USAGE, DONE, SECRET, WHOLE_ANSWER, WHOLE_STREAM, FakeProvider, ModelTestCase, chunk, reset,
+                         respond, stream)
 from pons_fixture import read_text, wait_for
 from warden_client import end_orderly
 
@@ -18,13 +19,22 @@ providers:
   second: {{kind: openai-compatible, url: '{second}', key_env: [PROVIDER_KEY, PROVIDER_KEY_2]}}
   nobody: {{kind: openai-compatible, url: 'http://127.0.0.1:1/v1'}}
   untrusted: {{kind: openai-compatible, url: 'https://127.0.0.1:{tls}/v1'}}
+  responses: {{kind: openai-compatible, url: '{first}', protocols: [responses], key_env: PROVIDER_KEY, next_event_seconds: 2}}
+  messages: {{kind: openai-compatible, url: '{first}', protocols: [messages], key_env: PROVIDER_KEY}}
+  stage:
+    kind: scripted
+    answers: [{{text: done, delay_ms: 1500, usage: {{input: 40, output: 100}}}}]
 models:
   test: {{try: [first/gpt-5]}}
   spare: {{try: [first/gpt-5, second/gpt-5-mini]}}
   two-keys: {{try: [second/gpt-5]}}
+  spread: {{order: by_weight, try: [first/gpt-5, second/gpt-5]}}
   dead: {{try: [nobody/gpt-5]}}
   dead-first: {{try: [nobody/gpt-5, second/gpt-5]}}
   forged: {{try: [untrusted/gpt-5]}}
+  own-responses: {{try: [responses/gpt-5]}}
+  spare-messages: {{try: [messages/claude-sonnet-4-5, second/gpt-5-mini]}}
+  slow: {{try: [stage/gpt-5]}}
   windows: {{try: [{{model: first/gpt-5, context_tokens: 1000}}, {{model: second/gpt-5, context_tokens: 900}},
     {{model: second/gpt-5-mini, context_tokens: 100000}}]}}
 """
@@ -108,6 +118,37 @@ class Faults(ModelTestCase):
         status, _, text = self.call(self.pons, key)
         self.assertEqual((status, json.loads(text)["error"]["type"]), (429, "rate_limit_error"))
 
+    def test_a_thousand_calls_at_once_spend_no_more_than_the_limit_of_their_key(self):
+        limit, used_by_each = 5_000, 140
+        made = json.loads(self.pons.command("keys", "create", "narrow", "--json", "--limit", f"{limit}tokens/day").stdout)
+        body = json.dumps({"model": "slow", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}).encode()
+        request = (b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: close\r\n"
+                   b"Content-Length: %d\r\n\r\n%s" % (made["key"].encode(), len(body), body))
+        clients = [socket.create_connection(self.pons.address, timeout=60) for _ in range(1_000)]
+        try:
+            for client in clients:  # all are there before the first answer is
+                client.sendall(request)
+            statuses = []
+            for client in clients:
+                with client.makefile("rb") as answer:
+                    statuses.append(int(answer.readline().split()[1]))
+        finally:
+            for client in clients:
+                client.close()
+        answered = statuses.count(200)
+        # Some find no room at the door at all.
+        self.assertLessEqual(set(statuses), {200, 429, 503})
+        self.assertGreater(statuses.count(429), 100)
+        self.assertGreater(answered, 5)
+        row = next(row for row in self.usage(self.pons, "--key", made["id"]))
+        used = row["input_tokens"] + row["output_tokens"]
+        self.assertEqual((row["requests"], used), (answered, answered * used_by_each))
+        self.assertLessEqual(used, limit)
+        # What was reserved and not used is there again.
+        while used + 250 < limit:
+            self.assertEqual(self.call(self.pons, made["key"], model="slow", protocol="chat")[0], 200)
+            used += used_by_each
+
     def test_names_that_a_client_chooses_break_no_answer(self):
         self.answers(respond(200, WHOLE_ANSWER))
         status, fields, _ = self.call(self.pons, self.key, more={"a\nb": 1, "x" * 60_000: 2, "future_field": 1})
@@ -121,6 +162,9 @@ class Faults(ModelTestCase):
         self.answers(respond(200, WHOLE_ANSWER))
         status, _, text = self.call(self.pons, self.key, protocol="responses", more={"background": True})
         self.assertEqual(status, 400, text)
+        for kept in ({"conversation": "conv_1"}, {"messages": [{"type": "item_reference", "id": "msg_1"}]}):
+            status, _, text = self.call(self.pons, self.key, protocol="responses", more=kept)
+            self.assertEqual(status, 400, text)
         status, _, text = self.call(self.pons, self.key, protocol="responses", more={"previous_response_id": "resp_1"})
         self.assertEqual((status, json.loads(text)["error"]["code"]), (400, "previous_response_not_found"))
         key = self.make_key(self.pons, "--limit", "20000tokens/day")
@@ -140,6 +184,29 @@ class Faults(ModelTestCase):
         status, _, text = self.call(self.pons, self.key)
         self.assertEqual((status, json.loads(text)["error"]["type"]), (529, "overloaded_error"))
 
+    def test_a_provider_that_is_overloaded_in_its_own_way_makes_room_for_the_next(self):
+        busy = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+        self.answers(respond(529, busy))
+        status, fields, _ = self.call(self.pons, self.key, model="spare-messages")
+        self.assertEqual((status, fields["x-pons-provider"]), (200, "second"))
+        self.assertEqual(len(self.first.requests), 2, "it was asked once more")
+        status, _, text = self.call(self.pons, self.key, model="messages/claude-haiku-4-5")
+        self.assertEqual((status, json.loads(text)["error"]), (529, {"type": "overloaded_error", "message": "Overloaded"}))
+        status, _, text = self.call(self.pons, self.key, model="messages/claude-opus-4-5", protocol="chat")
+        self.assertEqual((status, json.loads(text)["error"]["message"]), (503, "Overloaded"))
+
+    def test_a_conversation_with_a_name_meets_the_same_provider_again(self):
+        self.answers(respond(200, WHOLE_ANSWER))
+        for field in ("x-session-id", "x-claude-code-session-id"):
+            met = set()
+            for conversation in range(16):
+                fields = {field: f"conversation-{conversation}"}
+                answered = {self.call(self.pons, self.key, model="spread", fields=fields, more={"system": words})[1]["x-pons-provider"]
+                            for words in ("one", "two", "three")}
+                self.assertEqual(len(answered), 1, (field, conversation))
+                met |= answered
+            self.assertEqual(met, {"first", "second"})
+
     def test_nobody_there_and_somebody_else_there(self):
         status, _, text = self.call(self.pons, self.key, model="dead")
         self.assertEqual((status, json.loads(text)["error"]["type"]), (502, "api_error"))
@@ -153,6 +220,9 @@ class Faults(ModelTestCase):
         self.assertEqual(status, 502)
         self.assertNotIn(SECRET, text)
         self.assert_nowhere(SECRET)
+        # Whoever calls while the key rests hears the same.
+        status, _, text = self.call(self.pons, self.key, protocol="chat")
+        self.assertEqual((status, len(self.first.requests)), (502, 1), text)
 
     def test_what_a_client_may_not_do_there_takes_no_key_from_others(self):
         self.answers(respond(403, BAD_KEY), respond(200, WHOLE_ANSWER), provider=self.second)
@@ -221,6 +291,121 @@ class Faults(ModelTestCase):
             text = self.broken_stream(*pieces, end=end, protocol="messages")
             self.assertIn("event: error", text, (pieces, end))
             self.assertNotIn("message_stop", text)
+            text = self.broken_stream(*pieces, end=end, protocol="responses")
+            self.assert_failed_response(text)
+
+    def assert_failed_response(self, text):
+        events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+        self.assertEqual([event["sequence_number"] for event in events], list(range(len(events))), text)
+        self.assertEqual((events[0]["type"], events[-1]["type"]), ("response.created", "response.failed"), text)
+        self.assertEqual((events[-1]["response"]["id"], events[-1]["response"]["status"]),
+                         (events[0]["response"]["id"], "failed"), text)
+        self.assertNotIn("response.completed", text)
+        return events
+
+    def test_a_response_that_fails_at_its_provider_ends_in_the_providers_words(self):
+        def event(kind, number, **more):
+            return f"event: {kind}\ndata: {json.dumps({'type': kind, 'sequence_number': number, **more})}\n\n"
+
+        begun = (event("response.created", 0, response={"id": "resp_1", "object": "response", "model": "m", "status": "in_progress"}),
+                 event("response.output_text.delta", 1, item_id="msg_1", output_index=0, content_index=0, delta="Hello"))
+        error = {"code": "server_error", "message": f"no luck with {SECRET}"}
+        failed = event("response.failed", 2, response={"id": "resp_1", "status": "failed", "error": error, "future": 1})
+        for pieces in ((*begun, failed), (*begun, event("error", 2, **error, param=None)), begun):
+            self.answers(stream(*pieces, pause=0.2))
+            status, _, text = self.call(self.pons, self.key, model="own-responses", protocol="responses", stream=True)
+            self.assertEqual(status, 200)
+            self.assertTrue(text.startswith("".join(begun)), text)
+            events = self.assert_failed_response(text)
+            if failed in pieces:
+                self.assertEqual(events[-1]["response"]["future"], 1, "as the provider said it")
+            self.assertNotIn(SECRET, text)
+            self.assertTrue(pieces == begun or "no luck" in text, text)
+
+    def test_comments_that_trickle_in_are_no_progress_of_an_answer(self):
+        for protocol in ("chat", "messages", "responses"):
+            text = self.broken_stream(chunk("Hello"), *[": wait\n\n"] * 100, pause=0.2, protocol=protocol)
+            self.assertIn("Hello", text)
+            self.assertIn("did not answer in time", text)
+            self.assertNotIn("[DONE]", text)
+
+    def test_a_connection_that_breaks_behind_the_end_of_an_answer_takes_nothing_from_it(self):
+        at_once = ("".join(WHOLE_STREAM),)
+        # More often than a provider may fail until it is left alone.
+        for pieces, end, framing, pause in ((WHOLE_STREAM, "reset", "chunked", 0.1), (WHOLE_STREAM, "cut", "chunked", 0.1),
+                                            (WHOLE_STREAM, "reset", "close", 0.1), (at_once, "reset", "chunked", 0),
+                                            (at_once, "reset", "close", 0), (at_once, "cut", "chunked", 0),
+                                            (at_once, "hang", "chunked", 0)):
+            self.answers(stream(*pieces, end=end, framing=framing, pause=pause))
+            status, _, text = self.call(self.pons, self.key, protocol="chat", stream=True)
+            self.assertEqual((status, text), (200, "".join(WHOLE_STREAM[:3]) + DONE), (pieces, end, framing))
+            status, _, text = self.call(self.pons, self.key, stream=True)
+            self.assertEqual((status, text.count("event: message_stop"), text.count("event: error")), (200, 1, 0), (end, framing))
+            if end == "hang":
+                continue  # who asked for a whole answer waits for the end of it
+            status, _, text = self.call(self.pons, self.key)
+            self.assertEqual((status, self.text_of(text, "messages")), (200, "Hello world"), (end, framing))
+        rows = [row for row in self.usage(self.pons) if row["model"] == "gpt-5"]
+        self.assertEqual({row["output_tokens"] for row in rows}, {5 * (3 * 7 - 1)}, "as the provider counted it, each time")
+        counted = self.pons.command("metrics").stdout
+        self.assertRegex(counted, r'pons_model_calls_total\{[^}]*outcome="done"\} 20\n')
+        self.assertNotRegex(counted, r'pons_model_calls_total\{[^}]*outcome="failed"\} [1-9]')
+
+    def test_a_whole_answer_whose_connection_breaks_is_whole(self):
+        text = json.dumps(WHOLE_ANSWER).encode()
+
+        def answer(connection, _, cut=0):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+                               b"%x\r\n%s\r\n" % (len(text) - cut, text[:len(text) - cut]))
+            time.sleep(0.1)
+            reset(connection)
+
+        def answer_half(connection, request):
+            answer(connection, request, cut=20)
+
+        self.answers(answer)
+        for protocol in ("chat", "messages"):
+            status, _, body = self.call(self.pons, self.key, protocol=protocol)
+            self.assertEqual((status, self.text_of(body, protocol)), (200, "Hello world"))
+        self.answers(answer_half)
+        self.assertEqual(self.call(self.pons, self.key, protocol="chat")[0], 502)
+
+    def test_an_answer_that_was_not_told_to_its_end_is_broken_even_if_it_said_why_it_stops(self):
+        for end in ("reset", "cut"):
+            text = self.broken_stream(*WHOLE_STREAM[:3], end=end)
+            self.assertIn("Hello", text)
+            self.assertIn('"error"', text)
+            self.assertNotIn("[DONE]", text)
+
+    def test_what_came_before_a_stream_broke_reaches_the_client(self):
+        # The first event alone, so that the answer has begun; the others and the end in one go.
+        self.answers(stream(chunk("Hello"), chunk(" wor") + chunk("ld"), end="reset", pause=0))
+        text = self.call(self.pons, self.key, protocol="chat", stream=True)[2]
+        if "Hello" in text:  # else it came all at once, and nothing of it was told
+            self.assertIn(" wor", text)
+            self.assertIn("ld", text)
+        self.assertIn('"error"', text)
+
+    def test_a_client_that_waits_hears_that_somebody_is_there(self):
+        def answer_late(connection, request):
+            time.sleep(14)  # keep-alives come every ten seconds
+            stream(*WHOLE_STREAM)(connection, request)
+
+        self.answers(answer_late, provider=self.second)
+        self.answers(respond(429, LIMITED, retry_after=14), stream(*WHOLE_STREAM))  # of the first, which is asked again
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            asked = {protocol: pool.submit(self.call, self.pons, self.key, model="two-keys", protocol=protocol, stream=True)
+                     for protocol in ("messages", "chat", "responses")}
+            between = pool.submit(self.call, self.pons, self.key, stream=True)
+            texts = {protocol: one.result()[2] for protocol, one in asked.items()}
+            self.assertTrue(between.result()[2].startswith("event: ping\n"), between.result()[2])
+            self.assertIn("message_stop", between.result()[2])
+        self.assertTrue(texts["messages"].startswith("event: ping\n"), texts["messages"])
+        for protocol in ("chat", "responses"):
+            self.assertTrue(texts[protocol].startswith(":"), texts[protocol])
+        for protocol, end in (("messages", "message_stop"), ("chat", "[DONE]"), ("responses", "response.completed")):
+            self.assertIn(end, texts[protocol])
+            self.assertNotIn("error", texts[protocol].replace('"error":null', ""))
 
     def test_a_line_without_end_is_given_up_and_costs_no_memory(self):
         huge = b"data: " + b"x" * (1 << 20)
@@ -234,8 +419,12 @@ class Faults(ModelTestCase):
     def test_bytes_that_trickle_in_are_no_answer(self):
         for piece in (": wait\n\n", "d"):
             self.answers(stream(*[piece] * 100, pause=0.2))
-            status, fields, _ = self.call(self.pons, self.key, model="spare", protocol="chat", stream=True)
-            self.assertEqual((status, fields["x-pons-provider"]), (200, "second"))
+            asked = len(self.second.requests)
+            status, _, text = self.call(self.pons, self.key, model="spare", protocol="chat", stream=True)
+            # Behind a keep-alive the head is there already, with the name of the first.
+            self.assertEqual((status, len(self.second.requests)), (200, asked + 1))
+            self.assertIn("Hello", text)
+            self.assertNotIn('"error"', text.replace('"error":null', ""))
 
     def test_a_provider_that_compresses_unasked_is_not_believed(self):
         self.answers(respond(200, WHOLE_ANSWER, content_encoding="gzip"))
@@ -267,15 +456,41 @@ class Faults(ModelTestCase):
     def test_a_client_that_leaves_ends_the_call_and_pays(self):
         self.answers(stream(chunk("x" * 300), end="hang"))
         body = json.dumps({"model": "test", "stream": True, "messages": [{"role": "user", "content": "hi"}]}).encode()
+        took = []
+        while not took or (min(took) > 1 and len(took) < 5):  # on a machine that is busy otherwise
+            self.first.gone.clear()
+            with socket.create_connection(self.pons.address) as client:
+                client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+                               b"Content-Length: %d\r\n\r\n%s" % (self.key.encode(), len(body), body))
+                wait_for(lambda: b"xxx" in client.recv(65536), "the stream begins")
+                left = time.monotonic()
+            took.append(wait_for(lambda: self.first.gone, "the provider is left")[0] - left)
+        self.assertLess(min(took), 1)
+        row = wait_for(lambda: next((row for row in self.usage(self.pons) if row["model"] == "gpt-5"), None), "it is counted")
+        self.assertGreater(row["output_tokens"], 50)
+
+    def test_a_client_that_leaves_pays_what_the_provider_says_of_an_answer_that_is_about_to_end(self):
+        usage = {"prompt_tokens": 10, "completion_tokens": 4000, "total_tokens": 4010}
+        self.answers(stream(chunk("xxx"), chunk(finish="stop") + chunk(usage=usage) + DONE, pause=0.1))
+        self.leave_in_the_middle("first/gpt-5-mini")
+        row = wait_for(lambda: next((row for row in self.usage(self.pons) if row["model"] == "gpt-5-mini"), None), "it is counted")
+        self.assertEqual((row["input_tokens"], row["output_tokens"]), (10, 4000))
+
+    def test_a_client_that_leaves_pays_for_thinking_that_it_did_not_see(self):
+        self.answers(stream(chunk("xxx"), end="hang"))
+        for model, least, most in (("gpt-5-nano", 150, 20_000), ("gpt-4.1", 1, 50)):
+            self.leave_in_the_middle("first/" + model)
+            row = wait_for(lambda: next((row for row in self.usage(self.pons) if row["model"] == model), None), "it is counted")
+            self.assertGreaterEqual(row["output_tokens"], least, model)
+            self.assertLessEqual(row["output_tokens"], most, model)
+
+    def leave_in_the_middle(self, model):
+        body = json.dumps({"model": model, "stream": True, "max_tokens": 20_000,
+                           "messages": [{"role": "user", "content": "hi"}]}).encode()
         with socket.create_connection(self.pons.address) as client:
             client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
                            b"Content-Length: %d\r\n\r\n%s" % (self.key.encode(), len(body), body))
             wait_for(lambda: b"xxx" in client.recv(65536), "the stream begins")
-            left = time.monotonic()
-        gone = wait_for(lambda: self.first.gone, "the provider is left")
-        self.assertLess(gone[0] - left, 5)
-        row = wait_for(lambda: next((row for row in self.usage(self.pons) if row["model"] == "gpt-5"), None), "it is counted")
-        self.assertGreater(row["output_tokens"], 50)
 
     def test_a_gateway_that_is_killed_settles_what_was_under_way_once(self):
         self.answers(stream(chunk("x" * 300), end="hang"))

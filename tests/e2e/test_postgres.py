@@ -5,8 +5,7 @@ import json
 import os
 import signal
 
-import test_token
-from pons_fixture import PonsTestCase, wait_for
+from pons_fixture import PonsTestCase, is_in_memory, wait_for
 from postgres_world import DATABASE, Postgres
 
 PASSWORD = "correct-horse-battery-staple-7341"
@@ -80,10 +79,10 @@ class ThePassword(PostgresTestCase):
         secret = PASSWORD.encode()
         roles = pons.role_pids()
         for role in ("brain", "front", "egress", "warden", "spawner"):
-            self.assertFalse(test_token.Token.is_in_memory(roles[role], secret), role)
+            self.assertFalse(is_in_memory(roles[role], secret), role)
             with open(f"/proc/{roles[role]}/environ", "rb") as environment:
                 self.assertNotIn(secret, environment.read())
-        self.assertTrue(test_token.Token.is_in_memory(roles["gateway"], secret), "the search finds nothing even where it is")
+        self.assertTrue(is_in_memory(roles["gateway"], secret), "the search finds nothing even where it is")
         for path in glob.glob(f"{self.directory}/**", recursive=True):
             if os.path.isfile(path):
                 with open(path, "rb") as file:

@@ -1,5 +1,6 @@
 """Bad input and greed: every limit is a named outcome, and the sandbox and Pons outlive it."""
 
+import itertools
 import os
 
 from pons_fixture import LONG, PonsTestCase, process_state, wait_for
@@ -35,9 +36,15 @@ class LimitsTestCase(PonsTestCase):
 class Greed(LimitsTestCase):
     def test_a_fork_bomb_stays_below_its_limit_and_ends_with_its_job(self):
         sandbox = self.sandbox()
-        job = sandbox.run("f() { f | f & }; f; sleep 2; exit 3", timeout_ms=5000, user="user")
-        self.assertIn(job.outcome, ("exit", "timeout", "signal"), job)
-        self.assertLessEqual(sandbox.metrics().get("pids", 0), SMALL["pids"])
+        lines = sandbox.start("f() { f | f & }; (f); read never", timeout_ms=3000, user="user", input_open=True)
+        first = next(lines)
+        self.assertLessEqual(sandbox.metrics()["pids"], SMALL["pids"])
+        job = sandbox.collect(itertools.chain([first], lines))
+        self.assertEqual(job.outcome, "timeout", job)
+        self.assertIn(f"too many processes: the limit is {SMALL['pids']}", job.ended["note"])
+        # What is left are the first process and at most the shell that waits for its first line.
+        wait_for(lambda: sandbox.metrics()["pids"] <= 2, "the bomb ends with its job")
+        self.assert_alive(sandbox)
         sandbox.destroy()
         self.assert_alive(self.sandbox())
 
@@ -46,6 +53,7 @@ class Greed(LimitsTestCase):
         job = sandbox.run(argv=["/usr/bin/python3", "-c", "x = bytearray(1 << 30)\nfor i in range(0, 1 << 30, 4096): x[i] = 1"])
         self.assertEqual(job.outcome, "oom", job)
         self.assertIn("duration_ms", job.ended)
+        self.assertIn(f"out of memory: the limit is {SMALL['memory_bytes']} bytes", job.ended["note"])
         self.assertGreaterEqual(sandbox.metrics()["oom_kills"], 1)
         self.assert_alive(sandbox)
 
@@ -54,9 +62,49 @@ class Greed(LimitsTestCase):
         job = sandbox.run("dd if=/dev/zero of=/tmp/fill bs=1M count=1024", user="root")
         self.assertEqual((job.outcome, job.code), ("exit", 1), job)
         self.assertIn(b"No space left", job.error)
-        self.assertEqual(sandbox.metrics().get("oom_kills", 0), 0)
+        self.assertRegex(job.ended["note"], r"^disk full: \d+ of \d+ bytes are in use$")
+        self.assertEqual(sandbox.metrics()["oom_kills"], 0)
         self.assert_alive(sandbox)
         self.assertEqual(sandbox.run("rm /tmp/fill && echo x > /tmp/again", user="root").code, 0)
+
+    def test_many_small_files_are_enospc_and_no_kill(self):
+        # The kernel's notes about each of them are memory of the sandbox, too.
+        line = (
+            "import errno\nnumber = 0\ntry:\n  while True:\n    number += 1\n"
+            "    with open(f'/tmp/small{number}', 'wb') as file: file.write(bytes(4096))\n"
+            "except OSError as error: print(errno.errorcode[error.errno], number > 5000)"
+        )
+        for limits in ({"memory_bytes": 512 * MEBIBYTE}, {"disk_bytes": 24 * MEBIBYTE, "disk_inodes": 30_000}):
+            sandbox = self.sandbox(**limits)
+            job = sandbox.run(argv=["/usr/bin/python3", "-c", line])
+            self.assertEqual((job.outcome, job.code, job.output), ("exit", 0, b"ENOSPC True\n"), job)
+            self.assertEqual(sandbox.metrics()["oom_kills"], 0)
+            self.assert_alive(sandbox)
+
+    def test_output_of_jobs_that_ended_leaves_room_for_others(self):
+        sandbox = self.sandbox()
+        for _ in range(40):
+            job = sandbox.run(argv=["/usr/bin/head", "-c", str(8 << 20), "/dev/zero"])
+            self.assertEqual((job.outcome, len(job.output)), ("exit", 8 << 20), job.ended)
+        self.assertEqual(sandbox.metrics()["oom_kills"], 0)
+        self.assertLess(sandbox.metrics()["memory_bytes"], SMALL["memory_bytes"] // 2)
+        self.assert_alive(sandbox)
+
+    def test_what_is_copied_for_a_fork_counts_as_its_origins_memory(self):
+        sandbox = self.sandbox(memory_bytes=256 * MEBIBYTE)
+        self.assertEqual(sandbox.run("head -c 50000000 /dev/zero > ~/big").code, 0)
+        job = sandbox.start("sleep 600")
+        self.addCleanup(job.close)
+        next(job)
+        before = sandbox.metrics()["memory_bytes"]
+        fork = sandbox.ask("POST", "/fork", {"id": "copy"})
+        self.assertEqual(fork["id"], "copy")
+        grown = sandbox.metrics()["memory_bytes"] - before
+        # Version 2 lets nobody into a frozen group who is to go on.
+        if os.path.exists("/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+            self.assertGreater(grown, 45_000_000)
+        self.assertEqual(sandbox.metrics()["oom_kills"], 0)
+        self.assert_alive(sandbox)
 
     def test_a_full_disk_is_told_to_writers_of_files_too(self):
         sandbox = self.sandbox(disk_bytes=16 * MEBIBYTE)
@@ -71,7 +119,8 @@ class Greed(LimitsTestCase):
         self.assertEqual(job.outcome, "exit", job)
         self.assertNotEqual(job.code, 0, job)
         self.assertIn(b"No space left", job.error)
-        self.assertEqual(sandbox.metrics().get("oom_kills", 0), 0)
+        self.assertRegex(job.ended["note"], r"^too many files: \d+ of 1000 inodes are in use$")
+        self.assertEqual(sandbox.metrics()["oom_kills"], 0)
         self.assert_alive(sandbox)
 
     def resident(self, pid):
@@ -246,7 +295,7 @@ class Files(LimitsTestCase):
         self.assertLessEqual(set(names[:3]), listed)
 
     def test_a_hundred_thousand_files_are_listed_within_bounds(self):
-        sandbox = self.sandbox(memory_bytes=512 * MEBIBYTE, disk_inodes=200_000, disk_bytes=256 * MEBIBYTE)
+        sandbox = self.sandbox(memory_bytes=1024 * MEBIBYTE, disk_inodes=200_000, disk_bytes=256 * MEBIBYTE)
         line = "import os\nos.mkdir('/tmp/m')\nfor i in range(100000): open(f'/tmp/m/{i}', 'x').close()"
         made = sandbox.run(argv=["/usr/bin/python3", "-c", line], user="root")
         self.assertEqual(made.code, 0, made)

@@ -38,6 +38,9 @@ class Secrets(unittest.TestCase):
     """The agent's model repeats whatever a command printed, which is the worst that it can do."""
 
     ANSWERS = [
+        # First of all: in the record of a conversation, and in its summary, all else is found that was said in it.
+        *play("next", text("On we go.")),
+        {"when": {"user": "about to exceed"}, **text("I was told: {user}")},
         *play("show me", calls(provision(keep=True)), calls(execute("echo token=$GITHUB_TOKEN; echo $GITHUB_TOKEN > t")),
               text("It is {tool_result}")),
         *play("use it", calls(provision()), calls(execute(CURL)), text("It said {tool_result}")),
@@ -45,14 +48,16 @@ class Secrets(unittest.TestCase):
               calls(execute("seq 1 9000; echo token=$GITHUB_TOKEN; seq 1 9000")), text("Printed.")),
         *play("ask", calls(provision()), calls(execute("echo $GITHUB_TOKEN")),
               calls({"name": "ask_human", "input": {"question": "Is {tool_result} yours?"}}), text("Thanks.")),
+        *play("remember", calls(provision()), calls(execute("echo $GITHUB_TOKEN")),
+              calls({"name": "memory_write", "input": {"path": "/token", "content": "It is {tool_result}"}}),
+              calls({"name": "memory_write", "input": {"path": "/name", "content": "It is GITHUB_TOKEN"}}), text("Noted.")),
         *play("fill", calls(provision(keep=True), **FEW), calls(execute("echo $GITHUB_TOKEN"), **FEW), text("Done.", **MANY)),
-        {"when": {"user": "about to exceed"}, **text("The token is {tool_result}")},
-        *play("next", text("On we go.")),
     ]
 
     @classmethod
     def setUpClass(cls):
         agents = {"default": {"model": "stage", "environment": "web"},
+                  "keeper": {"model": "stage", "environment": "web", "memory": ["notes"]},
                   "forgetful": {"model": "stage", "environment": "web", "context_tokens": 1_000}}
         settings = json.loads(config(cls.ANSWERS, agents))
         cls.world = World(more_config="".join(f"{name}: {json.dumps(value)}\n" for name, value in settings.items()))
@@ -115,6 +120,16 @@ class Secrets(unittest.TestCase):
         self.assertEqual(self.warden.run(bound, "cat t")[0].strip(), stub)
         self.check_nothing_leaked(session, heard)
 
+    def test_a_crossed_out_output_is_not_called_different_when_it_is_run_again(self):
+        session, _ = self.run_session("show me")
+        command = results(self.client.events(session))[0]
+        done = self.pons.command("replay", session, "--through", "host", "--json")
+        answer = json.loads(done.stdout)
+        self.assertEqual((done.returncode, answer["commands"], answer["different"]), (0, [], 0), answer)
+        (skipped,) = answer["skipped"]
+        self.assertEqual(skipped["seq"], command["call"])
+        self.assertIn("credential", skipped["why"])
+
     def test_the_stub_works_and_a_host_that_shows_the_secret_shows_it_to_nobody(self):
         session, heard = self.run_session("use it")
         events = self.client.events(session)
@@ -142,13 +157,25 @@ class Secrets(unittest.TestCase):
         self.client.wait(session)
         self.check_nothing_leaked(session, [])
 
+    def test_memory_keeps_nothing_that_stands_for_a_secret(self):
+        session, heard = self.run_session("remember", agent="keeper")
+        stub, name = results(self.client.events(session), "memory_write")
+        self.assertEqual(stub["outcome"], "refused")
+        self.assertIn(f"holds the credential {SECRET}", stub["text"])
+        self.assertFalse(name.get("is_error"), name)
+        self.check_nothing_leaked(session, heard)
+        listed = self.pons.command("memory", "ls", "notes", "--json")
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertIn("/name", listed.stdout)
+        self.assertNotIn("/token", listed.stdout)
+
     def test_a_summary_is_for_the_model(self):
         session, _ = self.run_session("fill", agent="forgetful")
         with self.client.stream(session, after=self.client.show(session)["head"]) as stream:
             self.client.say(session, "next")
             heard = stream.until("turn.ended")
         summary = one(self.client.events(session), "context.summarised")
-        self.assertRegex(summary["summary"], r"The token is xxx_x{20,}")
+        self.assertRegex(summary["summary"], r"I was told: [^$]*\$GITHUB_TOKEN[^$]*result: xxx_x{20,}")
         self.assertEqual(summary["redacted"], [SECRET])
         self.check_nothing_leaked(session, heard)
 

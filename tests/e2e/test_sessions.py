@@ -1,14 +1,26 @@
 """Sessions of agents, as a person has them: a brain that thinks without hands, and hands that live for one task."""
 
+import contextlib
 import hashlib
 import json
+import os
+import pty
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import threading
 import time
 
-from pons_fixture import wait_for
+from model_world import FakeProvider, stream
+from pons_fixture import PATIENCE_SECONDS, WEAKENED_DIR, Instance, wait_for
+from sandbox_world import Warden
 from session_world import (
     SessionTestCase,
     ask_human,
     calls,
+    config,
     ends,
     execute,
     of,
@@ -20,6 +32,23 @@ from session_world import (
     spawn_agent,
     text,
 )
+
+
+class DevRun(Instance):
+    """A Pons that was started by ./dev of a checkout."""
+
+    def __init__(self, case, setup, program, checkout, environment):
+        self.case = case
+        self.user = None
+        self.binary = program
+        self.state_dir = f"{checkout}/state"
+        self.output_file = f"{checkout}/output"
+        self.log_file = f"{checkout}/log"
+        config_file = case.write_file("checkout/pons.yaml", setup)
+        with open(self.output_file, "wb") as output, open(self.log_file, "wb") as log:
+            self.process = subprocess.Popen(
+                [f"{checkout}/dev", "run", "--config", config_file, "--listen", "127.0.0.1:0"],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=log, env=environment, start_new_session=True)
 
 
 class Story(SessionTestCase):
@@ -78,6 +107,126 @@ class Story(SessionTestCase):
         self.assertEqual(failed.returncode, 1, failed.stdout)
         lines = self.pons.command("run", "--json", "how many?").stdout.splitlines()
         self.assertEqual(json.loads(lines[-1])["type"], "turn.ended")
+
+
+    def test_a_task_in_a_session_shows_its_own_turn(self):
+        """And not one that somebody else had there while it was on its way."""
+        self.start_agents([*play("begin", text("Begun.")), *play("between", text("Not yours."), said_before=1),
+                           *play("mine", text("Yours."), said_before=2)])
+        session = self.client.create("begin")
+        self.finish(session)
+        path = f"{self.pons.state_dir}/run/brain.sock"
+        with self.brain_behind(path, lambda: (self.client.say(session, "between"), self.client.wait(session))):
+            done = self.pons.command("run", "-q", "--session", session, "mine")
+        self.assertEqual((done.returncode, done.stdout), (0, "Yours.\n"), done.stderr)
+        self.assertEqual(said(self.finish(session)), ["Begun.", "Not yours.", "Yours."])
+
+    @contextlib.contextmanager
+    def brain_behind(self, path, before_post):
+        """Every connection to the brain goes through here; before the first POST gets there, something happens."""
+        os.rename(path, f"{path}.behind")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen()
+        happened = threading.Event()
+        ends = []
+
+        def pump(source, sink):
+            with contextlib.suppress(OSError):
+                while piece := source.recv(65536):
+                    if piece.startswith(b"POST ") and not happened.is_set():
+                        happened.set()
+                        before_post()
+                    sink.sendall(piece)
+                sink.shutdown(socket.SHUT_WR)
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    client, _ = listener.accept()
+                    brain = socket.socket(socket.AF_UNIX)
+                    brain.connect(f"{path}.behind")
+                    ends.extend((client, brain))
+                    for source, sink in ((client, brain), (brain, client)):
+                        threading.Thread(target=pump, args=(source, sink), daemon=True).start()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+            thread.join()
+            for end in ends:
+                end.close()
+            os.rename(f"{path}.behind", path)
+        self.assertTrue(happened.is_set())
+
+
+class FirstRun(SessionTestCase):
+    def test_a_key_in_the_environment_says_which_model_agents_ask(self):
+        for variable, model in (("ANTHROPIC_API_KEY", "claude-sonnet-4-5"), ("OPENAI_API_KEY", "gpt-5.1"), ("", "demo")):
+            with self.subTest(variable):
+                self.use(self.start_beside(model, environment={variable: "sk-of-a-test"} if variable else {}))
+                (agent,) = self.client.ask("GET", "/x/agents")["agents"]
+                self.assertEqual((agent["name"], agent["model"]), ("default", model))
+
+
+class FirstTask(SessionTestCase):
+    """`./dev run`, but for what it builds and installs: from a checkout whose program is there."""
+
+    ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+    def dev_run(self, setup="", **environment):
+        """What was printed when the task that it ends with is over; Pons still runs."""
+        checkout = f"{self.directory}/checkout"
+        os.makedirs(f"{checkout}/build/release")
+        shutil.copy(f"{self.ROOT}/dev", checkout)
+        program = f"{checkout}/build/release/pons"
+        os.link(self.binary, program)
+        self.write_file("checkout/build/release/build.ninja", "")
+        os.makedirs(f"{checkout}/tools")
+        for name, answer in (("dpkg-query", "echo installed"), ("cmake", "exit 0")):
+            self.write_file(f"checkout/tools/{name}", f"#!/bin/sh\n{answer}\n")
+            os.chmod(f"{checkout}/tools/{name}", 0o755)
+        self.pons = DevRun(self, setup, program, checkout,
+                           {"PATH": f"{checkout}/tools:{os.environ['PATH']}", **environment})
+        self.addCleanup(self.pons.destroy)
+        wait_for(lambda: "The next one is yours:" in self.pons.output, "the first task is over", step=0.1)
+        return self.pons.output
+
+    def test_it_ends_with_an_agent_at_work(self):
+        output = self.dev_run()
+        self.assertRegex(output, r"sandbox_provision")
+        self.assertRegex(output, r"sandbox_execute  echo .Hello from.*\[exit code 0")
+        self.assertIn("Done. I took a sandbox, ran one command in it", output)
+        self.assertIn(f"build/release/pons run --state-dir {self.pons.state_dir}", output)
+        listed = json.loads(self.pons.command("sessions", "ls", "--json").stdout)["sessions"]
+        self.assertEqual([each["ended"] for each in listed], ["end_turn"])
+        self.assertEqual(self.pons.stop(), 0)
+
+    def test_its_agent_asks_the_provider_with_the_key_of_the_environment(self):
+        provider = FakeProvider(self)
+        provider.answers = [stream(*(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in (
+            {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
+                                                  "content": [], "usage": {"input_tokens": 1, "output_tokens": 1}}},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "A real model speaks."}},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}},
+            {"type": "message_stop"})))]
+        # What the variable alone brings about, but for where that provider is.
+        setup = json.dumps({"providers": {"anthropic": {"kind": "anthropic", "key_env": "ANTHROPIC_API_KEY",
+                                                        "url": provider.url.removesuffix("/v1")}}})
+        output = self.dev_run(setup, ANTHROPIC_API_KEY="sk-of-a-test")
+        self.assertIn("A real model speaks.", output)
+        (request,) = provider.requests
+        self.assertEqual(request["fields"]["x-api-key"], "sk-of-a-test")
+        asked = json.loads(request["body"])
+        self.assertEqual(asked["model"], "claude-sonnet-4-5")
+        self.assertIn("Take a sandbox, look around in it", json.dumps(asked["messages"]))
+        self.assertEqual(self.pons.stop(), 0)
 
 
 class Hands(SessionTestCase):
@@ -219,6 +368,32 @@ class People(SessionTestCase):
         self.assertEqual(again.returncode, 1)
         self.assertIn("asked nothing", again.stderr)
 
+    def test_of_two_questions_each_gets_its_own_answer(self):
+        self.start_agents(play("deploy", calls(ask_human("Which colour?"), ask_human("Which size?")), text("Deployed.")))
+        session = self.client.create("deploy it")
+        self.client.wait(session, "waits_for_person")
+        colour, size = (call["seq"] for call in of(self.client.events(session), "tool.called"))
+        which = self.pons.command("sessions", "answer", session, "green")
+        self.assertEqual(which.returncode, 1)
+        self.assertIn(f"--call {colour}  Which colour?", which.stderr)
+        self.assertIn(f"--call {size}  Which size?", which.stderr)
+        for words in (("green", "--call", str(colour)), ("large",)):
+            answered = self.pons.command("sessions", "answer", session, *words)
+            self.assertEqual(answered.returncode, 0, answered.stderr)
+        answers = {each["call"]: each["text"] for each in of(self.finish(session), "user.answer")}
+        self.assertEqual(answers, {colour: "green", size: "large"})
+
+    def test_a_question_at_the_end_of_a_long_log_is_answered(self):
+        self.start_agents([*play("deploy", calls(ask_human("Which colour?")), text("Deployed."), said_before=300),
+                           {"when": {}, **calls({"name": "no_such_tool"})}],
+                          {"default": {"model": "stage", "calls_per_turn": 1_000}})
+        session = self.client.create("deploy it")
+        self.client.wait(session, "waits_for_person")
+        self.assertGreater(self.client.show(session)["head"], 1_000, "more than any page holds")
+        answered = self.pons.command("sessions", "answer", session, "green")
+        self.assertEqual(answered.returncode, 0, answered.stderr)
+        self.assertEqual(one(self.finish(session), "user.answer")["text"], "green")
+
     def test_an_interrupt_ends_the_turn_while_the_model_speaks(self):
         # To the model, what was said before and after an interrupt is one message.
         self.start_agents([*play("short", text("Yes.")),
@@ -274,6 +449,69 @@ class People(SessionTestCase):
         self.finish(session)
         self.assertEqual(self.client.say(session, "hello", dedupe="m1"), first)
         self.assertEqual(len(of(self.finish(session), "user.message")), 1)
+
+
+class Terminal(SessionTestCase):
+    """Where a person sits: questions are answered as they come, and Ctrl-C is heard."""
+
+    def open_terminal(self, *words):
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        process = subprocess.Popen([self.binary, *words, "--state-dir", self.pons.state_dir], stdin=theirs, stdout=theirs,
+                                   stderr=theirs, env={"PATH": os.environ["PATH"], "NO_COLOR": "1"}, start_new_session=True)
+        os.close(theirs)
+        self.addCleanup(process.wait, PATIENCE_SECONDS)
+        self.addCleanup(process.kill)
+        os.set_blocking(ours, False)
+        shown = bytearray()
+
+        def read():
+            with contextlib.suppress(BlockingIOError, OSError):
+                while piece := os.read(ours, 65_536):
+                    shown.extend(piece)
+            return shown.decode(errors="replace")
+
+        return process, ours, read
+
+    def test_questions_are_answered_where_they_are_asked(self):
+        self.start_agents(play("deploy", calls(ask_human("Which colour?")), calls(ask_human("Which size?")),
+                               text("Deployed.")))
+        process, keys, read = self.open_terminal("run", "deploy it")
+        for question, answer in (("Which colour?", b"green\n"), ("Which size?", b"large\n")):
+            wait_for(lambda: question in read() and read().rstrip(" ").endswith(">"), f"it asks {question}")
+            os.write(keys, answer)
+        self.assertEqual(process.wait(PATIENCE_SECONDS), 0, read())
+        self.assertIn("Deployed.", read())
+        session = self.run_json("sessions", "ls")["sessions"][0]["id"]
+        self.assertEqual([each["text"] for each in of(self.client.events(session), "user.answer")], ["green", "large"])
+
+    def test_the_first_interrupt_stops_the_agent_and_the_second_only_leaves(self):
+        self.start_agents(play("long", text("word " * 100, chunk_bytes=5, chunk_ms=5_000)))
+        process, _, read = self.open_terminal("run", "a long answer")
+        wait_for(lambda: "word" in read(), "it speaks")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE_SECONDS), 130, read())
+        session = self.run_json("sessions", "ls")["sessions"][0]["id"]
+        self.finish(session, "interrupted")
+
+    def test_an_interrupt_is_heard_while_it_waits_for_an_answer(self):
+        self.start_agents(play("deploy", calls(ask_human("Which colour?")), text("Deployed.")))
+        process, _, read = self.open_terminal("run", "deploy it")
+        wait_for(lambda: read().rstrip(" ").endswith(">"), "it asks")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE_SECONDS), 130, read())
+
+    def test_a_log_is_followed_to_the_end_of_the_turn(self):
+        self.start_agents(play("deploy", calls(ask_human("Which colour?")), text("Deployed.")))
+        session = self.client.create("deploy it")
+        self.client.wait(session, "waits_for_person")
+        process, _, read = self.open_terminal("sessions", "logs", "-f", session)
+        wait_for(lambda: "Which colour?" in read(), "what has been said is shown")
+        self.assertIsNone(process.poll())
+        self.client.answer(session, one(self.client.events(session), "tool.called")["seq"], "blue")
+        wait_for(lambda: "Deployed." in read(), "what is said now is shown")
+        replayed = self.pons.command("sessions", "replay", session)
+        self.assertEqual(replayed.returncode, 0, replayed.stdout + replayed.stderr)
 
 
 class Limits(SessionTestCase):
@@ -412,7 +650,8 @@ class Records(SessionTestCase):
         events = self.finish(session)
         self.assertEqual(self.pons.command("sessions", "archive", session).returncode, 0)
         self.assertIsNotNone(self.client.show(session)["archived_unix_ms"])
-        self.assertEqual(self.client.events(session), events)
+        *before, end = self.client.events(session)
+        self.assertEqual((before, end["type"]), (events, "session.archived"))
         refused = self.pons.command("run", "--session", session, "hello")
         self.assertEqual(refused.returncode, 1)
         self.assertIn("archived", refused.stderr)
@@ -480,6 +719,62 @@ class Records(SessionTestCase):
             self.assertEqual((done.returncode, answer["divergences"]), (0, []), (word, done.stderr))
             self.assertEqual(answer["events"], self.client.show(session)["head"])
 
+    def test_a_log_that_this_version_would_not_have_written_is_shown_with_the_difference(self):
+        self.start_agents(self.ANSWERS)
+        session = self.client.create("hello")
+        message = one(self.finish(session), "agent.message")
+        with contextlib.closing(sqlite3.connect(f"{self.pons.state_dir}/brain/pons.db", timeout=30)) as store, store:
+            changed = store.execute("UPDATE session_events SET body = replace(body, 'Hello.', 'Good day.') "
+                                    "WHERE session_id = ? AND seq = ?", (session, message["seq"]))
+            self.assertEqual(changed.rowcount, 1)
+        done = self.pons.command("replay", session)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, rf"DIFF +{message['seq']}\n +expected .*Hello\..*\n +found .*Good day\.")
+        self.assertIn("1 divergences", done.stdout)
+        answer = json.loads(self.pons.command("replay", session, "--json").stdout)
+        self.assertEqual([each["seq"] for each in answer["divergences"]], [message["seq"]])
+
+    def test_a_program_that_decides_otherwise_is_found_out(self):
+        setup = config([*play("cut", text("It is", stop="max_tokens")), *play("hello", text("Hello."))])
+        self.use(self.start(setup))
+        cut, whole = self.client.create("cut"), self.client.create("hello")
+        end = one(self.finish(cut, "answer_cut_off"), "turn.ended")
+        self.finish(whole)
+        for session in (cut, whole):
+            done = self.pons.command("replay", session)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.pons.stop(), 0)
+        other = self.start(setup, binary=self.copy_program(f"{WEAKENED_DIR}/pons_with_other_decide"))
+        done = other.command("replay", cut)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, rf"DIFF +{end['seq']}\n +expected turn.ended .*end_turn.*\n +found +.*answer_cut_off")
+        done = other.command("replay", whole)
+        self.assertEqual(done.returncode, 0, "the rule plays no part in it: " + done.stdout)
+
+    def test_commands_are_run_again_at_another_warden(self):
+        self.start_agents([
+            *play("work", calls(provision()), calls(execute("echo one > f")), calls(execute("ls", nonsense=1)),
+                  calls(execute("cat f; exit 4")), text("Done.")),
+        ])
+        session = self.client.create("work")
+        events = self.finish(session)
+        other = self.start_beside("other")
+        elsewhere = f"{other.state_dir}/run/warden.sock"
+        self.pause_role("warden")  # nothing of it happens here
+        done = self.pons.command("replay", session, "--through", elsewhere, "--json")
+        self.resume_role("warden")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertEqual([each["command"] for each in answer["commands"]], ["echo one > f", "cat f; exit 4"])
+        self.assertEqual([each["same"] for each in answer["commands"]], [True, True], answer)
+        refused = results(events)[1]
+        self.assertEqual([(each["seq"], each["tool"]) for each in answer["skipped"]],
+                         [(refused["call"], "sandbox_execute")])
+        self.assertEqual(Warden(other).names(), set(), "nothing is left there")
+        nobody = self.pons.command("replay", session, "--through", "/nowhere/warden.sock")
+        self.assertEqual(nobody.returncode, 1)
+        self.assertIn("/nowhere/warden.sock", nobody.stderr)
+
     def test_commands_are_run_again_elsewhere_and_compared(self):
         self.start_agents([
             *play("same", calls(provision()), calls(execute("echo one > f")), calls(execute("cat f; exit 4")), text("Done.")),
@@ -494,4 +789,79 @@ class Records(SessionTestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("DIFF", done.stdout)
         self.assertIn("1 of them different", done.stdout)
+        self.assertEqual(self.warden.names(), set())
+
+    def test_outputs_are_compared_to_their_middle_and_told_apart_by_line_exit_code_and_time(self):
+        self.start_agents(play("work", calls(provision()),
+                               calls(execute("seq 1 20000; cat /proc/sys/kernel/random/uuid; seq 1 20000")),
+                               calls(execute("seq 1 30000")), calls(execute("echo one; exit 4")), text("Done.")))
+        session = self.client.create("work")
+        changed, _, last = results(self.finish(session))
+        with contextlib.closing(sqlite3.connect(f"{self.pons.state_dir}/brain/pons.db", timeout=30)) as store, store:
+            store.execute("UPDATE session_events SET body = replace(body, '[exit code 4', '[exit code 3') "
+                          "WHERE session_id = ? AND seq = ?", (session, last["seq"]))
+        done = self.pons.command("replay", session, "--through", "host", "--json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        first, second, third = json.loads(done.stdout)["commands"]
+        self.assertEqual([each["same"] for each in (first, second, third)], [False, True, False])
+        self.assertEqual(first["then"].splitlines()[:-1], first["now"].splitlines()[:-1], "what the model was shown")
+        self.assertNotEqual(first["then_sha256"], first["now_sha256"])
+        uuid = "[0-9a-f-]{36}"
+        self.assertRegex(first["diff"], rf"^@@ -19998,7 \+19998,7 @@\n 19998\n 19999\n 20000\n-{uuid}\n\+{uuid}\n 1\n 2\n 3\n$")
+        self.assertIn(first["diff"].splitlines()[4][1:], self.client.output(session, changed["full"]).decode())
+        self.assertEqual((third["then_exit_code"], third["now_exit_code"]), (3, 4))
+        self.assertNotIn("diff", third)
+        for each in (first, second, third):
+            self.assertIsInstance(each["then_ms"], int)
+            self.assertIsInstance(each["now_ms"], int)
+        shown = self.pons.command("replay", session, "--through", "host").stdout
+        self.assertRegex(shown, rf"DIFF .*\n  then: exit code 0.*, \d+ ms\n  now:  exit code 0.*, \d+ ms\n  @@ .*\n(   \d+\n){{3}}  -{uuid}\n  \+{uuid}\n")
+        self.assertRegex(shown, r"then: exit code 3, \d+ ms\n  now:  exit code 4, \d+ ms\n3 commands")
+        self.assertLess(len(shown), 2_000, "not the whole texts")
+
+    def test_what_was_interrupted_is_skipped_and_what_cannot_be_run_is_told(self):
+        self.start_agents([
+            *play("stop", calls(provision()), calls(execute("touch f; sleep 600")), text("Done.")),
+            *play("work", calls(provision()), calls(execute("echo one")), calls(execute("echo two")), text("Done.")),
+        ])
+        stopped, worked = self.client.create("stop"), self.client.create("work")
+        call = self.client.wait_for_event(stopped, "tool.called", name="sandbox_execute")
+        self.client.interrupt(stopped)
+        self.finish(stopped, "interrupted"), self.finish(worked)
+        done = self.pons.command("replay", stopped, "--through", "host", "--json")
+        answer = json.loads(done.stdout)
+        self.assertEqual((done.returncode, answer["commands"]), (0, []), answer)
+        (skipped,) = answer["skipped"]
+        self.assertEqual(skipped["seq"], call["seq"])
+        self.assertIn("interrupted", skipped["why"])
+        done = self.pons.command("replay", worked, "--through", "nowhere-to-be-found", "--json")
+        answer = json.loads(done.stdout)
+        self.assertEqual((done.returncode, answer["failed"], answer["different"]), (1, 2, 0), answer)
+        for each in answer["commands"]:
+            self.assertIn("nowhere-to-be-found", each["error"])
+        done = self.pons.command("replay", worked, "--through", "nowhere-to-be-found")
+        self.assertRegex(done.stdout, r"FAIL .*echo one\n.*\n  it could not be run: .*nowhere-to-be-found")
+
+    def test_a_comparison_that_a_person_interrupts_leaves_no_sandbox(self):
+        self.start_agents(play("slow", calls(provision()), calls(execute("echo one")), calls(execute("sleep 5")), text("Done.")))
+        session = self.client.create("slow")
+        slept = results(self.finish(session))[1]["call"]
+        replay = subprocess.Popen(
+            [self.pons.binary, "replay", session, "--through", "host", "--json", "--state-dir", self.pons.state_dir],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=self.directory)
+        self.addCleanup(replay.kill)
+
+        def sleeping():
+            listed = json.loads(self.warden.ask("GET", "/sandboxes"))["sandboxes"]
+            return next((each for each in listed if each["id"].startswith("replay-") and each.get("jobs_running")), None)
+
+        box = wait_for(sleeping, "a command is run again", step=0.01)
+        self.assertEqual(box["limits"]["idle_max_ms"], 600_000, "where the program is killed, it ends by itself")
+        # The first command may still be the one that runs.
+        time.sleep(1)
+        replay.send_signal(signal.SIGINT)
+        answer = json.loads(replay.communicate(timeout=PATIENCE_SECONDS)[0])
+        self.assertEqual((replay.returncode, answer["interrupted"]), (130, True), answer)
+        self.assertEqual([each["command"] for each in answer["commands"]], ["echo one"])
+        self.assertEqual([each["seq"] for each in answer["skipped"]], [slept])
         self.assertEqual(self.warden.names(), set())

@@ -1,6 +1,6 @@
 """`pons template`: images become layers, builds leave nothing of the host in them and nothing behind them.
 
-The warden here is a stand-in that keeps a list: what is tested is the operator's side.
+The warden is mostly a stand-in that keeps a list: what is tested is the operator's side.
 """
 
 import hashlib
@@ -17,6 +17,8 @@ import threading
 import unittest
 
 import pons_fixture
+import warden_client
+from warden_client import end_orderly
 
 STRANGER = 12345  # a user id that owns nothing else
 LONG = os.environ.get("PONS_TEST_LONG") == "1"
@@ -63,22 +65,22 @@ class WardenHandler(http.server.BaseHTTPRequestHandler):
         self.answer(200, {"unreferenced_layers": [layer for layer in gone["layers"] if layer not in kept]})
 
 
-def tar_of(files):
+def tar_of(files, mode=0o644):
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as archive:
         for name, text in files.items():
             entry = tarfile.TarInfo(name)
-            entry.size = len(text)
+            entry.size, entry.mode = len(text), mode
             archive.addfile(entry, io.BytesIO(text))
     return raw.getvalue()
 
 
-def docker_archive(layers):
+def docker_archive(layers, user="app"):
     ids = ["sha256:" + hashlib.sha256(layer).hexdigest() for layer in layers]
     names = [f"layer{number}.tar" for number in range(len(layers))]
     # One for each machine this may run on.
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
-    config = {"architecture": architecture, "os": "linux", "rootfs": {"diff_ids": ids}, "config": {"User": "app"}}
+    config = {"architecture": architecture, "os": "linux", "rootfs": {"diff_ids": ids}, "config": {"User": user}}
     manifest = [{"Config": "config.json", "RepoTags": ["demo:1"], "Layers": names}]
     return tar_of({"config.json": json.dumps(config).encode(), "manifest.json": json.dumps(manifest).encode(),
                    **dict(zip(names, layers))})
@@ -163,6 +165,44 @@ class Images(TemplateCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["leftovers"], 1)
         self.assertEqual(self.layers(), [])
+
+
+class OneProgram(pons_fixture.PonsTestCase):
+    """An image that is one static program and nothing else, in a real sandbox."""
+
+    def setUp(self):
+        super().setUp()
+        self.pons = self.start()
+        self.addCleanup(end_orderly, self.pons)
+        self.warden = warden_client.Warden(self.pons)
+        with open(os.environ["PONS_ATTACKS"], "rb") as file:
+            program = file.read()
+        self.image = os.path.join(self.directory, "image.tar")
+        with open(self.image, "wb") as file:
+            file.write(docker_archive([tar_of({"program": program}, mode=0o755)], user=""))
+
+    def template(self, *arguments):
+        done = subprocess.run([self.binary, "template", *arguments, "--state-dir", self.pons.state_dir],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def run_once(self):
+        """Whether the sandbox had waited ready."""
+        sandbox = self.warden.create(template="one")
+        warm = sandbox.info()["warm"]
+        job = sandbox.run(argv=["/program", "--whoami"])
+        self.assertEqual((job.outcome, job.code, job.text), ("exit", 0, "0 0\n"), job)
+        names = {os.path.basename(entry["path"]) for entry in sandbox.list("/")}
+        self.assertLessEqual({"dev", "proc", "program", "sys"}, names)
+        sandbox.destroy()
+        return warm
+
+    def test_it_runs_and_runs_again_when_it_was_removed_and_imported_anew(self):
+        for _ in range(2):
+            self.template("import", "one", self.image)
+            self.assertFalse(self.run_once(), "a sandbox of the template that was removed was still there")
+            pons_fixture.wait_for(self.run_once, "sandboxes of a template in use wait ready")
+            self.template("rm", "one")
 
 
 if LONG:

@@ -3,7 +3,7 @@
 import glob
 import os
 
-from pons_fixture import PonsTestCase
+from pons_fixture import PonsTestCase, is_in_memory
 
 
 class Token(PonsTestCase):
@@ -27,8 +27,8 @@ class Token(PonsTestCase):
         pons = self.start()
         token = pons.token.encode()
         pid = pons.role_pids()["front"]
-        self.assertFalse(self.is_in_memory(pid, token))
-        self.assertTrue(self.is_in_memory(pons.pid, token), "the search finds nothing even where the token is")
+        self.assertFalse(is_in_memory(pid, token))
+        self.assertTrue(is_in_memory(pons.pid, token), "the search finds nothing even where the token is")
 
     def use(self, pons):
         """Rightly, wrongly, and where it would be logged if anything were."""
@@ -50,16 +50,3 @@ class Token(PonsTestCase):
                     if token in file.read():
                         found.append(path)
         return found
-
-    @staticmethod
-    def is_in_memory(pid, text):
-        with open(f"/proc/{pid}/maps", encoding="ascii") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
-            for line in maps:
-                bounds, rights = line.split()[:2]
-                begin, end = (int(bound, 16) for bound in bounds.split("-"))
-                if not rights.startswith("rw") or "[v" in line:
-                    continue
-                memory.seek(begin)
-                if text in memory.read(end - begin):
-                    return True
-        return False

@@ -188,6 +188,20 @@ class Sandboxes(Someone):
         self.assertEqual(self.pons.stop(), 0)
         self.assertEqual(self.processes_of_someone(), [])
 
+    def test_root_finds_no_leaks_beside_sandboxes_that_come_and_go(self):
+        def leaks():
+            done = self.run_pons("doctor", "--leaks", "--json", "--state-dir", self.pons.state_dir)
+            self.assertEqual(done.stderr, "")
+            return json.loads(done.stdout)
+
+        self.assertEqual(leaks(), {"running": True, "leaks": []})
+        for i in range(10):
+            self.sandbox("create", "--id", f"work{i}", "host")
+        self.assertEqual(leaks(), {"running": True, "leaks": []})
+        for i in range(10):
+            self.sandbox("rm", f"work{i}")
+        self.assertEqual(leaks(), {"running": True, "leaks": []})
+
     def test_sandboxes_end_with_a_killed_spawner_and_new_ones_work(self):
         self.sandbox("create", "--id", "work", "host")
         self.shell("sleep 4242 > /dev/null 2>&1 &")

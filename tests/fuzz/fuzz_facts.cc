@@ -15,6 +15,8 @@ void check(pons::models::Protocol protocol, std::string body) {
     if (facts.error().message.empty()) std::abort();
     return;
   }
+  const auto& [begin, end] = facts->opening;
+  if (begin > end || end > body.size() || facts->inline_bytes > body.size()) std::abort();
   std::string renamed = body;
   pons::models::rename_model(protocol, renamed, *facts, "an\"other");
   const auto again = pons::models::read_facts(protocol, renamed);

@@ -7,6 +7,7 @@
 #include "pons/base/check.h"
 #include "pons/base/json.h"
 #include "pons/managed/query.h"
+#include "resource_shape.h"
 #include "session_shape.h"
 
 // Bodies and queries of clients. What is taken is taken again as it was written.
@@ -28,6 +29,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CHECK(again && *again == *agent);
     if (environment) (void)spec_of(*agent, *environment);
   }
+  const JsonPlace body{.value = *json, .pointer = {}};
+  if (const auto resources = read_resources(body)) {
+    for (const Json& resource : *resources)
+      if (resource.at("type") == "file")
+        CHECK(resource.at("mount_path").get<std::string>().find("/../") == std::string::npos);
+    const Json shown = {{"resources", *resources}};
+    const auto again = read_resources({.value = shown, .pointer = {}});
+    CHECK(again && *again == *resources);
+  }
+  (void)read_vault_ids(body);
+  (void)read_added_resource(body);
   (void)read_input({.value = *json, .pointer = {}}, {.session = "sesn_1", .threads = {"ses_2"}},
                    Inputs::kAny);
   (void)read_inputs({.value = *json, .pointer = {}}, "events", {.session = "sesn_1"},

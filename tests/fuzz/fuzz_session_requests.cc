@@ -28,7 +28,7 @@ void check_message(const session::UserMessage& message) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Agents kAgents = {{"default", {.name = "default", .model = "m"}}};
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  if (const auto wish = parse_new_session(body, kAgents)) {
+  if (const auto wish = parse_new_session(body, "p", kAgents)) {
     CHECK(wish->id.empty() || is_id_text(wish->id));
     CHECK(wish->title.find('\0') == std::string::npos && !wish->agent.model.empty());
     if (wish->message) check_message(*wish->message);

@@ -19,7 +19,7 @@ void check_request(std::string_view bytes) {
   if (!request) return;
   CHECK(bytes_of(*request) == bytes);
   CHECK(request->magic == kMagic && request->version == kVersion);
-  CHECK(request->kind >= RequestKind::kIdentify && request->kind <= RequestKind::kOpenNetwork);
+  CHECK(request->kind >= RequestKind::kIdentify && request->kind <= RequestKind::kFindView);
   CHECK(request->create.template_layer_count <= kTemplateLayersMax);
   CHECK(request->view.layer_count <= kOwnLayersMax);
 }

@@ -105,9 +105,10 @@ Reply CellClient::call(Op op, std::string_view job, std::string_view payload) {
 }
 
 Reply CellClient::claim(std::string_view user, std::string_view hostname,
-                        const std::vector<std::string>& environment) {
+                        const std::vector<std::string>& environment, std::uint32_t output_kib_max) {
   std::string payload =
-      bytes_of(Claim{.environment_count = static_cast<std::uint32_t>(environment.size())});
+      bytes_of(Claim{.environment_count = static_cast<std::uint32_t>(environment.size()),
+                     .output_kib_max = output_kib_max});
   add_string(&payload, hostname);
   add_string(&payload, user);
   add_string(&payload, "");
@@ -179,9 +180,8 @@ Reply CellClient::write(std::string_view job, std::uint64_t offset, std::string_
   return call(Op::kWrite, job, bytes_of(Write{.offset = offset}).append(bytes));
 }
 
-Reply CellClient::signal(std::string_view job, int number, bool whole_group) {
-  return call(Op::kSignal, job,
-              bytes_of(Signal{.number = number, .whole_group = whole_group ? 1U : 0U}));
+Reply CellClient::signal(std::string_view job, int number, Reach reach) {
+  return call(Op::kSignal, job, bytes_of(Signal{.number = number, .reach = reach}));
 }
 
 std::vector<JobState> CellClient::list() {

@@ -53,7 +53,7 @@ class CellClient {
   Reply call(Op op, std::string_view job = {}, std::string_view payload = {});
 
   Reply claim(std::string_view user = "worker", std::string_view hostname = "cell-under-test",
-              const std::vector<std::string>& environment = {});
+              const std::vector<std::string>& environment = {}, std::uint32_t output_kib_max = 0);
   Reply start(std::string_view job, const JobOptions& options);
   // Starts it and reads until it has ended.
   Outcome run(std::string_view job, const JobOptions& options);
@@ -62,7 +62,7 @@ class CellClient {
   Outcome read_once(std::string_view job, std::uint64_t output_offset, std::uint64_t error_offset,
                     std::uint32_t wait_ms = 0, std::uint32_t bytes_max = kMessageBytesMax);
   Reply write(std::string_view job, std::uint64_t offset, std::string_view bytes);
-  Reply signal(std::string_view job, int number, bool whole_group);
+  Reply signal(std::string_view job, int number, Reach reach);
   std::vector<JobState> list();
 
  private:

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <set>
 #include <utility>
@@ -17,6 +19,7 @@ struct File {
   FileRecord record;
   std::string name;
   std::string target;
+  std::string end;
 };
 
 std::vector<File> files_in(const std::string& bytes) {
@@ -29,7 +32,9 @@ std::vector<File> files_in(const std::string& bytes) {
     at += sizeof file.record;
     file.name = bytes.substr(at, file.record.name_size);
     file.target = bytes.substr(at + file.record.name_size, file.record.link_size);
-    at += file.record.name_size + file.record.link_size + file.record.attributes_size;
+    at += file.record.name_size + file.record.link_size;
+    file.end = bytes.substr(at, file.record.end_path_size);
+    at += file.record.end_path_size + file.record.attributes_size;
     files.push_back(file);
   }
   EXPECT_EQ(at, bytes.size());
@@ -42,8 +47,10 @@ class CellFilesTest : public testing::Test {
     EXPECT_EQ(client.claim().header.status, Status::kDone);
   }
 
-  Outcome run(std::vector<std::string> argv, const std::string& input = {}) {
-    JobOptions options{.argv = std::move(argv), .user = {}, .directory = {}, .environment = {}};
+  Outcome run_as_root(std::vector<std::string> argv) { return run(std::move(argv), {}, "root"); }
+  Outcome run(std::vector<std::string> argv, const std::string& input = {},
+              const std::string& user = {}) {
+    JobOptions options{.argv = std::move(argv), .user = user, .directory = {}, .environment = {}};
     options.start.flags = kBuiltin | kLossless | kInputOpen;
     const std::string job = "file" + std::to_string(count_++);
     const Outcome begin = outcome_of(client.start(job, options));
@@ -114,6 +121,15 @@ TEST_F(CellFilesTest, StatTellsLinksFromTheirTargets) {
   const auto link = files_in(run({"stat", "link"}).output).at(0);
   EXPECT_EQ(link.record.kind, FileKind::kLink);
   EXPECT_EQ(link.target, "/nowhere");
+  EXPECT_EQ(link.record.has_end, 0U);
+  // By the kernel's way: ".." is the parent of what a link leads to.
+  shell("mkdir -p far/lib; printf 123 > far/bar; ln -s ../bar far/lib/foo; ln -s far/lib up");
+  const auto through = files_in(run({"stat", "up/foo"}).output).at(0);
+  EXPECT_EQ(through.record.has_end, 1U);
+  EXPECT_EQ(through.record.end_kind, FileKind::kFile);
+  EXPECT_EQ(through.record.end_size, 3U);
+  EXPECT_THAT(through.end, testing::EndsWith("/far/bar"));
+  EXPECT_EQ(files_in(run({"stat", "up"}).output).at(0).record.end_kind, FileKind::kDirectory);
   const auto dir = files_in(run({"stat", "dir"}).output).at(0);
   EXPECT_EQ(dir.record.kind, FileKind::kDirectory);
   EXPECT_EQ(dir.record.mode, 0751U);
@@ -159,6 +175,30 @@ TEST_F(CellFilesTest, RemoveHandlesDeepTrees) {
   EXPECT_EQ(shell("ls -A").output, "");
 }
 
+// Between making a directory and giving it away its name may come to stand for something else. The
+// way to it is long, so that there is time for that.
+TEST_F(CellFilesTest, WhatIsGivenAwayIsTheDirectoryThatWasMade) {
+  const std::string victim = cell.home() + "/../victim";
+  ASSERT_EQ(mkdir(victim.c_str(), 0700), 0);
+  std::string detour = ".", path = cell.home() + "/";
+  for (int i = 0; i < 1900; ++i) detour += "/.";
+  ASSERT_EQ(symlink(detour.c_str(), (path + "l").c_str()), 0);
+  for (int i = 0; i < 30; ++i) path += "l/";
+  JobOptions attacker{.argv = {"perl", "-e",
+                               "while (1) { if (rename 'd', 'e') { symlink '../victim', 'd'; "
+                               "select undef, undef, undef, 0.02; unlink 'd'; rmdir 'e' } }"},
+                      .user = {},
+                      .directory = {},
+                      .environment = {}};
+  client.start("attacker", attacker);
+  for (int i = 0; i < 100; ++i) run_as_root({"mkdir", path + "d", "0777", "worker"});
+  client.signal("attacker", SIGKILL, Reach::kGroup);
+  struct stat status{};
+  ASSERT_EQ(stat(victim.c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, 0U);
+  EXPECT_EQ(status.st_mode & 07777, 0700U);
+}
+
 TEST_F(CellFilesTest, MkdirRenameAndChmodAnswerWithTheRecord) {
   EXPECT_EQ(files_in(run({"mkdir", "x/y/z", "0700"}).output).at(0).record.mode, 0700U);
   EXPECT_EQ(run({"mkdir", "x/y/z", "0700"}).state.code, EEXIST);
@@ -198,7 +238,7 @@ TEST_F(CellFilesTest, WatchSeesChangesAlsoInNewDirectories) {
   EXPECT_TRUE(seen.contains({Change::kCreate, "new/deep"}));
   EXPECT_TRUE(seen.contains({Change::kCreate, "moved"}));
   EXPECT_TRUE(seen.contains(last));
-  client.signal("watch", SIGKILL, false);
+  client.signal("watch", SIGKILL, Reach::kProcess);
   EXPECT_EQ(client.read_to_end("watch").state.ended, Ended::kSignal);
 }
 

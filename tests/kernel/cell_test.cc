@@ -43,6 +43,15 @@ class CellTest : public testing::Test {
     return found.output != "0\n";
   }
 
+  // Who was killed may need a moment to be gone.
+  bool is_gone(const std::string& marker) {
+    for (int i = 0; i < 100; ++i) {
+      if (!is_running(marker)) return true;
+      usleep(50'000);
+    }
+    return false;
+  }
+
   CellUnderTest cell;
   CellClient client;
   int looks_ = 0;
@@ -244,6 +253,50 @@ TEST_F(CellTest, FloodOfOutputKeepsItsEndInBoundedMemory) {
   EXPECT_LT(cell.private_kilobytes(), 1024U);
 }
 
+// Slower than the job writes, but never away.
+TEST_F(CellTest, ReaderThatKeepsComingLosesNothing) {
+  claim();
+  std::string expected;
+  for (int i = 1; i <= 200000; ++i) expected += std::to_string(i) + "\n";
+  const auto read_slowly = [&](const char* name) {
+    std::string output;
+    for (;;) {
+      const auto part = client.read_once(name, output.size(), 0, 5'000);
+      EXPECT_LE(part.state.output_kept, output.size());
+      if (part.status != Status::kDone || part.state.output_kept > output.size()) return output;
+      output += part.output;
+      if (part.state.ended != Ended::kRunning && part.output.empty()) return output;
+      usleep(2'000);
+    }
+  };
+  auto options = program({"sh", "-c", "seq 200000"});
+  options.start.buffer_bytes = 64 << 10;
+  ASSERT_EQ(client.start("pipe", options).header.status, Status::kDone);
+  EXPECT_TRUE(read_slowly("pipe") == expected);
+  options.start.flags = kTerminal;
+  options.argv = {"sh", "-c", "stty -opost; seq 200000"};
+  ASSERT_EQ(client.start("terminal", options).header.status, Status::kDone);
+  EXPECT_TRUE(read_slowly("terminal") == expected);
+}
+
+TEST_F(CellTest, JobThatNobodyReadsRunsToItsEnd) {
+  claim();
+  auto options = program({"sh", "-c", "seq 200000; seq 200000 >&2; touch done"});
+  options.start.buffer_bytes = 64 << 10;
+  ASSERT_EQ(client.start("alone", options).header.status, Status::kDone);
+  for (int i = 0; i < 6000 && !std::filesystem::exists(cell.home() + "/done"); ++i) {
+    // Who asks for the end alone is no reader.
+    if (i % 100 == 0) client.read_once("alone", UINT64_MAX, UINT64_MAX, 0, 0);
+    usleep(10'000);
+  }
+  const auto end = client.read_once("alone", UINT64_MAX, UINT64_MAX, 5'000);
+  EXPECT_EQ(end.state.ended, Ended::kExit);
+  EXPECT_EQ(end.state.output_end, end.state.error_end);
+  EXPECT_EQ(end.state.output_end - end.state.output_kept, 64U << 10);
+  EXPECT_THAT(client.read_once("alone", end.state.output_end - 7, end.state.error_end).output,
+              "200000\n");
+}
+
 TEST_F(CellTest, LosslessJobWaitsForItsReader) {
   claim();
   auto options = program({"sh", "-c", "seq 200000"}, kLossless);
@@ -297,8 +350,19 @@ TEST_F(CellTest, BackgroundProcessDoesNotKeepTheJobAndIsStillHeard) {
 TEST_F(CellTest, TimeoutEndsAJobThatIgnoresSigterm) {
   claim();
   auto options = program({"sh", "-c", "trap '' TERM; echo on; while :; do sleep 1; done"});
-  options.start.timeout_ms = 300;
+  options.start.timeout_ms = 2'000;
   const auto outcome = client.run("stubborn", options);
+  EXPECT_EQ(outcome.state.ended, Ended::kTimeout);
+  EXPECT_EQ(outcome.output, "on\n");
+}
+
+TEST_F(CellTest, TimeoutMayKillWithoutAWarning) {
+  claim();
+  auto options =
+      program({"sh", "-c", "trap 'echo warned' TERM; echo on; while :; do sleep 0.05; done"},
+              kKillAtTimeout);
+  options.start.timeout_ms = 2'000;
+  const auto outcome = client.run("warned", options);
   EXPECT_EQ(outcome.state.ended, Ended::kTimeout);
   EXPECT_EQ(outcome.output, "on\n");
 }
@@ -310,7 +374,78 @@ TEST_F(CellTest, TimeoutReachesWhoLeftTheGroupAndTheSession) {
                           "echo on; wait; wait; sleep 60"});
   options.start.timeout_ms = 300;
   EXPECT_EQ(client.run("escape", options).state.ended, Ended::kTimeout);
-  EXPECT_FALSE(is_running("sleep"));
+  EXPECT_TRUE(is_gone("sleep"));
+}
+
+TEST_F(CellTest, WhoLeftTheSessionIsKilledAlsoWhenTheFirstProcessObeys) {
+  claim();
+  auto options = program(
+      {"sh", "-c", "setsid sh -c 'trap \"\" TERM; echo on; sleep 975319; sleep 975319' & wait"});
+  options.start.timeout_ms = 500;
+  EXPECT_EQ(client.run("escape", options).state.ended, Ended::kTimeout);
+  EXPECT_TRUE(is_gone("sleep"));
+}
+
+TEST_F(CellTest, OutputOfAllJobsTogetherHasABound) {
+  client.claim("worker", "sandbox", {}, 16 << 10);
+  const auto flood = program({"head", "-c", "8000000", "/dev/zero"});
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = "flood" + std::to_string(i);
+    EXPECT_EQ(client.run(name, flood).output.size(), 8'000'000U);
+  }
+  uint64_t kept = 0;
+  for (const JobState& state : client.list()) kept += state.output_end - state.output_kept;
+  EXPECT_LE(kept, 16ULL << 20);
+  // The latest is there whole, and of the first it is known how much it was.
+  EXPECT_EQ(client.read_once("flood5", 0, 0).state.output_kept, 0U);
+  const auto first = client.read_once("flood0", 0, 0).state;
+  EXPECT_EQ(first.output_kept, first.output_end);
+  EXPECT_EQ(first.output_end, 8'000'000U);
+}
+
+TEST_F(CellTest, JobsThatRunDoNotPassTheBoundEither) {
+  client.claim("worker", "sandbox", {}, 4 << 10);
+  constexpr int kJobs = 12;
+  for (int i = 0; i < kJobs; ++i)
+    client.start("run" + std::to_string(i),
+                 program({"sh", "-c", "head -c 3000000 /dev/zero; sleep 864213"}));
+  for (int i = 0; i < kJobs; ++i) {
+    const std::string name = "run" + std::to_string(i);
+    uint64_t end = 0;
+    for (int tries = 0; tries < 1000 && end < 3'000'000; ++tries) {
+      const auto part = client.read_once(name, end, 0, 1000);
+      end = part.state.output_end;
+    }
+    EXPECT_EQ(end, 3'000'000U) << name;
+  }
+  uint64_t kept = 0;
+  for (const JobState& state : client.list()) kept += state.output_end - state.output_kept;
+  EXPECT_LE(kept, (4ULL << 20) + kJobs * (64 << 10));
+}
+
+TEST_F(CellTest, AServerLeftInTheBackgroundOutlivesTheMemoryOfItsJob) {
+  claim();
+  client.run("server",
+             program({"sh", "-c",
+                      "mkfifo go; (read x < go; for i in 1 2 3; do echo on || exit; done; "
+                      "echo > gone) & echo started"}));
+  EXPECT_EQ(client.call(Op::kForget, "server").header.status, Status::kDone);
+  EXPECT_EQ(client
+                .run("ask", program({"sh", "-c",
+                                     "echo > go; "
+                                     "for i in $(seq 500); do test -e gone && break; sleep 0.01; "
+                                     "done; test -e gone && echo lived"}))
+                .output,
+            "lived\n");
+}
+
+TEST_F(CellTest, JobsThatNobodyWritesToMakeRoomFirst) {
+  claim();
+  client.run("server", program({"sh", "-c", "sleep 753197 & echo started"}));
+  for (std::uint32_t i = 0; i < kJobsMax; ++i)
+    client.run("short" + std::to_string(i), program({"true"}));
+  EXPECT_EQ(client.read_once("server", 0, 0).output, "started\n");
+  EXPECT_EQ(client.read_once("short0", 0, 0).status, Status::kNoSuchJob);
 }
 
 TEST_F(CellTest, TooMuchOutputIsALimit) {
@@ -325,10 +460,23 @@ TEST_F(CellTest, TooMuchOutputIsALimit) {
 TEST_F(CellTest, SignalsReachTheFirstProcessOrTheGroup) {
   claim();
   client.start("group", program({"sh", "-c", "sleep 876543; echo not reached"}));
-  EXPECT_EQ(client.signal("group", SIGTERM, true).header.status, Status::kDone);
+  EXPECT_EQ(client.signal("group", SIGTERM, Reach::kGroup).header.status, Status::kDone);
   EXPECT_EQ(client.read_to_end("group").state.code, SIGTERM);
-  EXPECT_EQ(client.signal("group", SIGTERM, true).header.status, Status::kFailed);
-  EXPECT_FALSE(is_running("sleep"));
+  EXPECT_EQ(client.signal("group", SIGTERM, Reach::kGroup).header.status, Status::kFailed);
+  EXPECT_TRUE(is_gone("sleep"));
+}
+
+TEST_F(CellTest, AJobIsKilledWhereverItsProcessesHaveMoved) {
+  claim();
+  // A shell that makes a session of its own for what it starts, as harnesses do.
+  client.start("job", program({"sh", "-c", "setsid sh -c 'sleep 876541; true' & wait"}));
+  client.start("other", program({"sleep", "876542"}));
+  for (int i = 0; i < 100 && !is_running("876541"); ++i) usleep(50'000);
+  EXPECT_EQ(client.signal("job", SIGKILL, Reach::kJob).header.status, Status::kDone);
+  EXPECT_EQ(client.read_to_end("job").state.code, SIGKILL);
+  EXPECT_TRUE(is_gone("876541"));
+  EXPECT_TRUE(is_running("876542"));
+  EXPECT_EQ(client.signal("job", SIGKILL, Reach::kJob).header.status, Status::kFailed);
 }
 
 TEST_F(CellTest, SignalsFromInsideDoNothingToTheCell) {
@@ -363,7 +511,7 @@ TEST_F(CellTest, FullTableRefusesAndEndedJobsMakeRoom) {
   }
   EXPECT_EQ(client.start("one more", program({"true"})).header.status, Status::kTableFull);
   EXPECT_EQ(client.list().size(), kJobsMax);
-  client.signal("sleeper7", SIGKILL, false);
+  client.signal("sleeper7", SIGKILL, Reach::kProcess);
   client.read_to_end("sleeper7");
   EXPECT_EQ(client.run("one more", program({"echo", "in"})).output, "in\n");
   EXPECT_EQ(client.read_once("sleeper7", 0, 0).status, Status::kNoSuchJob);

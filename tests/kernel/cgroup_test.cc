@@ -287,10 +287,35 @@ TEST(CgroupLimitTest, LimitsOfThisHostAreEnforcedAndCounted) {
   EXPECT_LE(usage.memory_peak_bytes.value_or(0), 64U << 20);
   EXPECT_GT(usage.cpu_usec.value_or(0), 0U);
   EXPECT_EQ(usage.pids, 0U);
+  EXPECT_GE(usage.pids_refused.value_or(0), 1U);
   // Up and down again: memory and memory plus swap are written in the order the kernel accepts.
   EXPECT_TRUE(group->set_limits({.memory_bytes = 128 << 20, .swap_bytes = 1 << 20}));
   EXPECT_TRUE(group->set_limits({.memory_bytes = 32 << 20, .swap_bytes = 0}));
   EXPECT_TRUE(group->set_limits({.swap_bytes = 4 << 20}));
+}
+
+std::chrono::nanoseconds read_clock(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+// However busy the host is, nobody gets more than his share of it: half the time is five times what
+// the limit allows.
+TEST(CgroupLimitTest, WhoOnlyComputesGetsHisShareOfAProcessor) {
+  auto group = CgroupHierarchy::detect()->create(new_name(), {.cpu_percent = 10});
+  ASSERT_TRUE(group) << group.error().describe();
+  const auto computes = [&] {
+    REQUIRE(group->join(getpid()));
+    const auto begun = read_clock(CLOCK_MONOTONIC);
+    const auto used_before = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+    while (read_clock(CLOCK_MONOTONIC) - begun < 1s) {
+    }
+    const auto took = read_clock(CLOCK_MONOTONIC) - begun;
+    REQUIRE(2 * (read_clock(CLOCK_PROCESS_CPUTIME_ID) - used_before) < took);
+    return 0;
+  };
+  EXPECT_EQ(in_forked_child(computes), 0);
 }
 
 TEST(CgroupLimitTest, ALimitWithoutItsControllerIsRefusedAndTheGroupRemoved) {

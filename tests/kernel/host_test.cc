@@ -6,6 +6,7 @@
 #include "pons/linux/capabilities.h"
 #include "pons/linux/fd.h"
 #include "pons/linux/landlock.h"
+#include "pons/linux/mount.h"
 #include "pons/linux/namespace.h"
 
 namespace pons::linux {
@@ -24,6 +25,7 @@ TEST(HostTest, FindsWhatThisHostHasAndChangesNothing) {
   EXPECT_TRUE(features.seccomp);
   EXPECT_TRUE(features.nftables);
   EXPECT_TRUE(features.overlayfs);
+  EXPECT_EQ(features.detached_layers, overlay_takes_detached_layers());
   EXPECT_TRUE(features.idmapped_tmpfs);
   EXPECT_TRUE(features.cgroups_writable);
   EXPECT_TRUE(features.nested_user_namespaces);

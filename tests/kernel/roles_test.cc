@@ -448,14 +448,21 @@ class SpawnerProgramTest : public RoleProgramTest {
   std::optional<spawner::Reply> ask(const spawner::Request& request) {
     while (!linux::send_message(ours_.get(), spawner::bytes_of(request), {}) && errno == EAGAIN)
       usleep(1000);  // it has yet to read what was sent before
-    return spawner::parse_reply(next_message(ours_.get()));
+    auto reply = spawner::parse_reply(next_message(ours_.get()));
+    while (reply && reply->id == spawner::kNoticeId) {
+      notices_.push_back(reply->values[0]);
+      reply = spawner::parse_reply(next_message(ours_.get()));
+    }
+    return reply;
   }
+  std::vector<std::uint64_t> notices_;
 };
 
 TEST_F(SpawnerProgramTest, AnswersByTheProtocol) {
   const auto identity = ask({.kind = spawner::RequestKind::kIdentify, .id = 7});
   ASSERT_TRUE(identity);
   EXPECT_EQ(identity->id, 7U);
+  EXPECT_EQ(notices_, (std::vector<std::uint64_t>{0, 7}));
   EXPECT_EQ(identity->values[0], static_cast<std::uint64_t>(child_));
   const auto attempts = attempts_for(profile_of(Role::kSpawner));
   EXPECT_EQ(identity->values[2], attempts.size());
@@ -491,6 +498,26 @@ TEST_F(SpawnerProgramTest, DropsGarbageAndLivesOn) {
   const auto identity = ask({.kind = spawner::RequestKind::kIdentify, .id = 42});
   ASSERT_TRUE(identity);
   EXPECT_EQ(identity->id, 42U) << "a malformed request was answered";
+  EXPECT_EQ(end(SIGTERM), 0);
+}
+
+TEST_F(SpawnerProgramTest, WhoeverWaitsForTheFirstDiskOfASizeWaitsAlone) {
+  spawner::Request wanted{.kind = spawner::RequestKind::kCreate, .id = 1, .sandbox = 0x77};
+  wanted.create.flags = spawner::kDiskUpper;
+  wanted.create.template_layer_count = 1;
+  wanted.create.limits = {.memory_bytes = 64 << 20,
+                          .pids = 64,
+                          .cpu_percent = 100,
+                          .disk_bytes = 48 << 20,
+                          .disk_inodes = 3'000};
+  ASSERT_TRUE(linux::send_message(ours_.get(), spawner::bytes_of(wanted), {}));
+  const auto identity = ask({.kind = spawner::RequestKind::kIdentify, .id = 2});
+  ASSERT_TRUE(identity);
+  EXPECT_EQ(identity->id, 2U);
+  const auto created = spawner::parse_reply(next_message(ours_.get()));
+  ASSERT_TRUE(created);
+  EXPECT_EQ(created->id, 1U);
+  EXPECT_EQ(created->status, spawner::Status::kDone) << created->os_error;
   EXPECT_EQ(end(SIGTERM), 0);
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,9 +12,12 @@
 #include <filesystem>
 #include <set>
 
+#include "background.h"
 #include "layer_tree.h"
 #include "pons/linux/fd.h"
+#include "pons/linux/mount.h"
 #include "sandbox_host.h"
+#include "switch_view.h"
 
 namespace pons::spawner {
 namespace {
@@ -69,9 +73,81 @@ TEST(SandboxTest, AtTheLimitOfProcessesStartingFailsAsSuchAndEndingOneMakesRoom)
               while (last.status == cell::Status::kDone && number < 64) last = start(++number);
               REQUIRE(number > 32 && last.status == cell::Status::kFailed);
               REQUIRE(last.step == cell::Step::kFork && last.os_error == EAGAIN);
-              cell->signal("sleeper0", SIGKILL, false);
+              cell->signal("sleeper0", SIGKILL, cell::Reach::kProcess);
               cell->read_to_end("sleeper0");
               REQUIRE(start(number).status == cell::Status::kDone);
+              return 0;
+            }),
+            0);
+}
+
+// ---- memory
+
+std::uint64_t oom_kills(SandboxHost& host) {
+  Values values{};
+  return host.sandboxes().usage(kKey, values) ? values[kOomKills] : ~0ULL;
+}
+
+// The size and the number of files that the warden asks for with 512 MiB of memory: 32 are left to
+// processes, 64 to /dev/shm, and 1280 bytes go to each file beside its content.
+TEST(SandboxTest, ManySmallFilesFillTheDiskAndKillNobody) {
+  EXPECT_EQ(
+      in_forked_child([] {
+        SandboxHost host;
+        REQUIRE(host.is_ready());
+        Request wanted = SandboxHost::request(RequestKind::kCreate, kKey);
+        wanted.create.limits.memory_bytes = 512 << 20;
+        wanted.create.limits.disk_bytes = 332'348'659;
+        wanted.create.limits.disk_inodes = 81'139;
+        const auto cell = host.create(wanted);
+        REQUIRE(cell);
+        SAME(shell(*cell,
+                   "perl -e 'my $x = \"x\" x 4096; for my $i (1..200000) {"
+                   "open(my $f, \">\", \"/tmp/$i\") or last; print $f $x or last; close $f or last;"
+                   "$n = $i } print $n > 80000 ? \"full\" : \"$n $!\"'; touch /tmp/one more 2>&1 | "
+                   "grep -c 'No space left'"),
+             "full2\n");
+        REQUIRE(oom_kills(host) == 0);
+        return 0;
+      }),
+      0);
+}
+
+// What is made for a sandbox beside it: also while it is frozen.
+TEST(SandboxTest, WhatIsWrittenForASandboxCountsAsItsMemoryAndEndsBeforeIt) {
+  EXPECT_EQ(in_forked_child([] {
+              SandboxHost host;
+              const auto cell = host.create(kKey);
+              REQUIRE(cell);
+              linux::Cgroup& group = *host.sandboxes().find_cgroup(kKey);
+              // Version 2 lets nobody into a frozen group who is to go on.
+              const bool may_be_frozen = group.directory_fd() < 0;
+              if (may_be_frozen) REQUIRE(host.sandboxes().freeze(kKey));
+              const int store = host.sandboxes().find(kKey)->store->fd();
+              const auto write_there = [&](const char* name, int mebibytes) {
+                auto work = Background::start(
+                    [&](int) -> Result<void> {
+                      const linux::UniqueFd file(
+                          openat(store, name, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+                      const std::string piece(1 << 20, 'x');
+                      for (int i = 0; i < mebibytes; ++i)
+                        TRY_VOID(linux::write_all(file.get(), piece));
+                      return {};
+                    },
+                    &group);
+                if (!work) return EIO;
+                pollfd end{.fd = work->pidfd(), .events = POLLIN, .revents = 0};
+                poll(&end, 1, 30'000);
+                return work->collect().os_error;
+              };
+              const std::uint64_t before = group.usage().memory_bytes.value_or(0);
+              REQUIRE(write_there("some", 60) == 0);
+              REQUIRE(group.usage().memory_bytes.value_or(0) >= before + (55U << 20));
+              // Beyond the limit it is the work that ends, and nobody of the sandbox.
+              REQUIRE(group.set_limits({.memory_bytes = 100U << 20, .swap_bytes = 0}));
+              REQUIRE(write_there("more", 60) == ENOMEM);
+              if (may_be_frozen) REQUIRE(host.sandboxes().thaw(kKey));
+              SAME(shell(*cell, "echo alive"), "alive\n");
               return 0;
             }),
             0);
@@ -101,6 +177,44 @@ TEST(ViewTest, EveryCheckpointComesBackAsItWas) {
 
 TEST(ViewTest, TheSameOnKernelsThatTakeOnlyAttachedLayers) {
   EXPECT_EQ(in_forked_child([] { return checkpoint_and_rollback(LayerMounts::kAttached); }), 0);
+}
+
+TEST(ViewTest, PlacesOfAttachedStoresGoWithThem) {
+  EXPECT_EQ(in_forked_child([] {
+              SandboxHost host(LayerMounts::kAttached);
+              REQUIRE(host.create(kKey));
+              REQUIRE(!std::filesystem::is_empty("stores"));
+              host.destroy(kKey);
+              REQUIRE(std::filesystem::is_empty("stores"));
+              return 0;
+            }),
+            0);
+}
+
+// After a lost answer. A second upper of the same number would take the place of the first, and
+// what was written since would be gone.
+int same_switch_twice() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  SAME(shell(*cell, "echo one > a"), "");
+  REQUIRE(host.switch_view(kKey, 1, {0}, true));
+  SAME(shell(*cell, "echo two > a"), "");
+  REQUIRE(host.switch_view(kKey, 1, {0}, true));
+  SAME(shell(*cell, "cat a"), "two\n");
+  const Sandbox& sandbox = *host.sandboxes().find(kKey);
+  REQUIRE(sandbox.upper == 1U);
+  // What a later process of the spawner finds out.
+  const auto mounted = find_mounted_upper(sandbox.mount_namespace.get());
+  REQUIRE(mounted && *mounted == 1U);
+  REQUIRE(host.switch_view(kKey, 2, {0}, false));
+  REQUIRE(*find_mounted_upper(sandbox.mount_namespace.get()) == 2U);
+  SAME(shell(*cell, "cat a"), "one\n");
+  return 0;
+}
+
+TEST(ViewTest, TheSameSwitchTwiceIsOne) {
+  EXPECT_EQ(in_forked_child(same_switch_twice), 0);
 }
 
 // ".." of a directory in the root must be the root from the first moment on.
@@ -165,6 +279,36 @@ int busy_writer() {
 
 TEST(ViewTest, ACheckpointWhileAFileIsBeingWrittenIsRefusedAndChangesNothing) {
   EXPECT_EQ(in_forked_child(busy_writer), 0);
+}
+
+int not_alone() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  cell::JobOptions idle;
+  idle.argv = {"/bin/sleep", "1000"};
+  REQUIRE(cell->start("idle", idle).header.status == cell::Status::kDone);
+  Request wanted = SandboxHost::request(RequestKind::kSwitchView, kKey);
+  wanted.argument = 1;
+  wanted.view.upper = 1;
+  wanted.view.layer_count = 1;
+  wanted.view.layers[0] = {.sandbox = kKey, .number = 0};
+  wanted.view.must_seal = kSealAlone;
+  const auto refused = host.sandboxes().switch_view(wanted);
+  REQUIRE(!refused);
+  REQUIRE(refused.error().os_error == EBUSY && refused.error().step == Step::kSeal);
+  // A shell that has begun to wait for a line is there for the next one, and gone with it.
+  REQUIRE(cell->call(cell::Op::kPing).header.status == cell::Status::kDone);
+  SAME(shell(*cell, "echo written > new; cat new"), "written\n");
+  REQUIRE(cell->signal("idle", SIGKILL, cell::Reach::kGroup).header.status == cell::Status::kDone);
+  REQUIRE(cell->read_to_end("idle").state.ended == cell::Ended::kSignal);
+  REQUIRE(host.sandboxes().switch_view(wanted));
+  SAME(shell(*cell, "cat new"), "written\n");
+  return 0;
+}
+
+TEST(ViewTest, WhoMustBeAloneIsRefusedBesideAnyProcess) {
+  EXPECT_EQ(in_forked_child(not_alone), 0);
 }
 
 // A process that stands in the old view, with a directory, an open file and a mapping of it.
@@ -238,6 +382,60 @@ int hostile_mount_points() {
 
 TEST(ViewTest, NamesChosenInsideLeadTheSwitchNowhere) {
   EXPECT_EQ(in_forked_child(hostile_mount_points), 0);
+}
+
+// A view that lacks a place for one of the mounts: those that were moved before come back.
+int impossible_view() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  SAME(shell(*cell, "echo kept > f"), "");
+  for (const char* const missing : {"proc", "sys", "dev", "usr"}) {
+    auto view = linux::DetachedMount::new_filesystem("tmpfs", {});
+    REQUIRE(view);
+    for (const char* const name : {"proc", "sys", "dev", "usr"})
+      REQUIRE(std::string_view(name) == missing || mkdirat(view->fd(), name, 0755) == 0);
+    const auto switched = switch_view(host.sandboxes().find(kKey)->mount_namespace.get(),
+                                      std::move(*view), Seal::kRequired);
+    REQUIRE(!switched && switched.error().step == Step::kSwitch);
+    SAME(shell(*cell,
+               "cat f /proc/1/comm; ls -d /sys/fs/cgroup /dev/pts /usr/bin/env; echo x > /dev/null;"
+               "echo kept > f"),
+         "kept\ncell\n/dev/pts\n/sys/fs/cgroup\n/usr/bin/env\n");
+  }
+  REQUIRE(host.switch_view(kKey, 1, {0}, true));
+  SAME(shell(*cell, "cat f /proc/1/comm"), "kept\ncell\n");
+  return 0;
+}
+
+TEST(ViewTest, ASwitchThatFailsHalfWayChangesNothing) {
+  EXPECT_EQ(in_forked_child(impossible_view), 0);
+}
+
+// Somebody who looks again and again, with "/" as his directory.
+int looking_on() {
+  SandboxHost host;
+  const auto cell = host.create(kKey);
+  REQUIRE(cell);
+  cell::JobOptions watcher;
+  watcher.argv = {"/usr/bin/perl", "-e",
+                  "use POSIX (); $| = 1; $looks = 0; chdir '/'; print \"ready\\n\";"
+                  "$SIG{TERM} = sub { $over = 1 };"
+                  "until ($over) { for (qw(/proc/self /dev/null /usr/bin /sys/fs / . proc usr)) {"
+                  "  ++$looks; stat($_) or $missing{\"$_: $!\"}++ } }"
+                  "print $looks > 1000 ? 'many' : $looks, ' looks', %missing, \"\\n\";"};
+  watcher.start.wait_ms = 20'000;
+  SAME(cell::outcome_of(cell->start("watcher", watcher)).output, "ready\n");
+  for (std::uint32_t layer = 1; layer <= 300; ++layer)
+    REQUIRE(host.switch_view(kKey, layer, {layer - 1}, true));
+  REQUIRE(cell->signal("watcher", SIGTERM, cell::Reach::kProcess).header.status ==
+          cell::Status::kDone);
+  SAME(cell->read_to_end("watcher").output, "ready\nmany looks\n");
+  return 0;
+}
+
+TEST(ViewTest, RunningProcessesNeverSeeAMomentBetweenTwoViews) {
+  EXPECT_EQ(in_forked_child(looking_on), 0);
 }
 
 // ---- layers
@@ -387,6 +585,28 @@ int ended_sandbox() {
 
 TEST(SandboxEndTest, LeavesNoDescriptorMountOrSocket) {
   EXPECT_EQ(in_forked_child(ended_sandbox), 0);
+}
+
+// Also while as many are prepared as ever are: a range of ids is not made anew for each.
+int slots_of_one_after_the_other() {
+  SandboxHost host;
+  REQUIRE(host.is_ready());
+  std::set<std::uint32_t> slots;
+  for (std::uint64_t key = kKey; key < kKey + 30; ++key) {
+    while (host.sandboxes().prepare_one()) {
+    }
+    REQUIRE(host.create(key));
+    slots.insert(host.sandboxes().find(key)->slot);
+    host.destroy(key);
+  }
+  REQUIRE(slots.size() <= 9);
+  // Not the same again at once: what is left of the former one meets its ids late.
+  REQUIRE(slots.size() >= 8);
+  return 0;
+}
+
+TEST(SandboxEndTest, IdsServeAgainInTurn) {
+  EXPECT_EQ(in_forked_child(slots_of_one_after_the_other), 0);
 }
 
 // What a sandbox can read of its network says nothing about the one that had it before.

@@ -2,6 +2,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -31,12 +32,16 @@ class SmallDisk {
   void close() { store_.reset(); }
   std::string file() const { return path_ + "/pons.db"; }
 
-  // Takes what room there is.
-  void fill() {
-    std::ofstream ballast(path_ + "/ballast", std::ios::app);
-    const std::string piece(4096, 'b');
-    while (ballast << piece << std::flush) {
+  // Takes what room there is, but for so many bytes.
+  void fill(std::size_t left = 0) {
+    const std::string path = path_ + "/ballast";
+    {
+      std::ofstream ballast(path, std::ios::app);
+      const std::string piece(4096, 'b');
+      while (ballast << piece << std::flush) {
+      }
     }
+    if (left > 0) std::filesystem::resize_file(path, std::filesystem::file_size(path) - left);
   }
   void make_room() { unlink((path_ + "/ballast").c_str()); }
 
@@ -102,8 +107,8 @@ TEST(StoreOnDiskTest, AFullDiskFailsTheWriteAndNothingElse) {
 
 TEST(StoreOnDiskTest, ASmallWriteFitsWhereALargeOneDidNot) {
   EXPECT_EQ(on_small_disk([](SmallDisk& disk) {
-              REQUIRE(!disk.add("large1", 900'000) || !disk.add("large2", 900'000) ||
-                      !disk.add("large3", 900'000) || !disk.add("large4", 900'000));
+              disk.fill(600'000);
+              REQUIRE(!disk.add("large", 900'000));
               REQUIRE(disk.add("small", 10));
               return 0;
             }),

@@ -49,6 +49,7 @@ Result<void> read_sampling(const JsonNode& root, Request& request) {
   if (const auto stop = root.find("stop")) TRY_VOID(read_stop(*stop, request.stop));
   // The newer name is the one that is meant when both are there.
   request.output_tokens_max = TRY(root.integer_at("max_completion_tokens"));
+  request.has_newer_limit = request.output_tokens_max.has_value();
   const auto older = TRY(root.integer_at("max_tokens"));
   if (!request.output_tokens_max) request.output_tokens_max = older;
   if (request.output_tokens_max && *request.output_tokens_max < 1)

@@ -49,31 +49,23 @@ Result<void> omit_extras(const Request& request, Omitted& omitted) {
   return {};
 }
 
-std::string_view effort_of(const Request& request, Omitted& omitted) {
-  using Kind = ThinkingWish::Kind;
-  const ThinkingWish& wish = request.thinking;
-  switch (wish.kind) {
-    case Kind::kUnset:
-      return {};
-    case Kind::kOff:
-      // In Messages it is what holds anyhow; here, models that cannot think refuse the word.
-      if (request.protocol != Protocol::kMessages) return "none";
-      omit(omitted, "thinking");
-      return {};
-    case Kind::kBudget:
-      return effort_of_budget(wish.budget_tokens);
-    case Kind::kEffort:
-    case Kind::kAdaptive:
-      return wish.effort;
-  }
-  return {};
+std::string_view effort_of(const Request& request, std::string_view model, Omitted& omitted) {
+  const bool is_off = request.thinking.kind == ThinkingWish::Kind::kOff;
+  if (request.protocol != Protocol::kMessages)
+    return is_off ? "none" : std::string_view(request.thinking.effort);
+  // In Messages it is what holds anyhow; here, models that cannot think refuse the word.
+  if (is_off) omit(omitted, "thinking");
+  return openai_effort(request.thinking, model);
 }
 
-void write_limits(JsonWriter& json, const Request& request) {
+void write_limits(JsonWriter& json, const Request& request, std::string_view model) {
   if (!request.output_tokens_max) return;
-  // Models that think know only the newer name, and older compatible servers only the older.
-  const bool newer = request.thinking.kind != ThinkingWish::Kind::kUnset ||
-                     request.protocol == Protocol::kResponses;
+  // Models that think know only the newer name, and older compatible servers only the older. Who
+  // speaks this protocol knows which it wants.
+  const bool newer = request.protocol == Protocol::kChat
+                         ? request.has_newer_limit
+                         : request.thinking.kind != ThinkingWish::Kind::kUnset ||
+                               request.protocol == Protocol::kResponses || wants_newer_limit(model);
   json.field(newer ? "max_completion_tokens" : "max_tokens", *request.output_tokens_max);
 }
 
@@ -132,9 +124,9 @@ Result<std::string> write_request(const Request& request, std::string_view model
   json.begin_object().field("model", model);
   TRY_VOID(write_messages(json, request, omitted));
   TRY_VOID(write_tools(json, request));
-  write_limits(json, request);
+  write_limits(json, request, model);
   write_sampling(json, request, omitted);
-  if (const auto effort = effort_of(request, omitted); !effort.empty())
+  if (const auto effort = effort_of(request, model, omitted); !effort.empty())
     json.field("reasoning_effort", effort);
   if (!request.thinking.summary.empty()) omit(omitted, "reasoning.summary");
   write_format(json, request.format);

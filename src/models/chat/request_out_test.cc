@@ -18,9 +18,9 @@ struct Written {
   Omitted omitted;
 };
 
-Written write(const Request& request) {
+Written write(const Request& request, std::string_view model = "there") {
   Written written;
-  auto body = chat_protocol().write_request(request, "there", written.omitted);
+  auto body = chat_protocol().write_request(request, model, written.omitted);
   EXPECT_TRUE(body) << body.error().describe();
   if (body) written.body = std::move(*body);
   return written;
@@ -225,12 +225,24 @@ TEST(ChatFromOthersTest, BudgetsBecomeEffortsAndChooseTheNameOfTheLimit) {
   EXPECT_THAT(write(request).body,
               HasSubstr(R"("max_completion_tokens":500,"reasoning_effort":"high")"));
   request.thinking = {.kind = ThinkingWish::Kind::kAdaptive, .effort = "xhigh"};
-  EXPECT_THAT(write(request).body, HasSubstr(R"("reasoning_effort":"xhigh")"));
+  EXPECT_THAT(write(request).body, HasSubstr(R"("reasoning_effort":"high")"));
+  EXPECT_THAT(write(request, "gpt-5.2").body, HasSubstr(R"("reasoning_effort":"xhigh")"));
   request.thinking = {.kind = ThinkingWish::Kind::kAdaptive};
   EXPECT_THAT(write(request).body, Not(HasSubstr("reasoning_effort")));
   request.thinking = {};
+  EXPECT_THAT(write(request, "gpt-5-mini").body, HasSubstr(R"("max_completion_tokens":500)"));
   request.protocol = Protocol::kResponses;
   EXPECT_THAT(write(request).body, HasSubstr(R"("max_completion_tokens":500)"));
+}
+
+TEST(ChatFromOthersTest, WhatChatItselfCallsTheLimitKeepsItsName) {
+  for (const char* name : {"max_tokens", "max_completion_tokens"}) {
+    const std::string field = "\"" + std::string(name) + "\":7";
+    const auto request = chat_protocol().read_request(
+        R"({"model":"m","messages":[{"role":"user","content":"hi"}],)" + field + "}");
+    ASSERT_TRUE(request);
+    EXPECT_THAT(write(*request, "gpt-5").body, HasSubstr(field));
+  }
 }
 
 TEST(ChatFromOthersTest, ThinkingOffIsSaidOnlyWhereItMeansSomething) {

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "chat/chat.h"
@@ -23,11 +25,13 @@ class ChunkReader final : public AnswerReader {
   Result<void> take_reasoning(const JsonNode& delta, const AnswerSink& sink);
   Result<void> take_tool(const JsonNode& call, const AnswerSink& sink);
   Result<void> take_notes(const JsonNode& delta, const AnswerSink& sink);
+  Result<void> take_detail(const JsonNode& detail, const AnswerSink& sink);
   Result<void> begin(const JsonNode& root, const AnswerSink& sink);
   Result<void> end(const AnswerSink& sink);
   void fail(Failure failure, const AnswerSink& sink);
 
   StreamParts parts_;
+  std::string detailed_;  // of the thinking's text, as its details have it
   Usage usage_;
   Ending ending_;
   bool began_ = false;
@@ -133,13 +137,32 @@ Result<void> ChunkReader::take_notes(const JsonNode& delta, const AnswerSink& si
     TRY_VOID(annotations->for_each([&](const JsonNode& one) -> Result<void> {
       return parts_.note(Kind::kText, one.raw(), sink);
     }));
-  // Of the details, the text has come as `reasoning`; what is sealed comes whole.
   if (const auto details = delta.find("reasoning_details"))
-    TRY_VOID(details->for_each([&](const JsonNode& one) -> Result<void> {
-      if (TRY(one.string_or("type", "")) != "reasoning.encrypted") return {};
-      return parts_.note(Kind::kThinking, one.raw(), sink);
-    }));
+    TRY_VOID(details->for_each(
+        [&](const JsonNode& one) -> Result<void> { return take_detail(one, sink); }));
   return {};
+}
+
+// What is sealed comes whole. A text, which has also come as `reasoning`, comes in pieces, and what
+// is signed with the last one is all of it.
+Result<void> ChunkReader::take_detail(const JsonNode& detail, const AnswerSink& sink) {
+  constexpr std::size_t kTextBytesMax = std::size_t{16} << 20;
+  const std::string_view type = TRY(detail.string_or("type", ""));
+  if (type == "reasoning.encrypted") return parts_.note(Kind::kThinking, detail.raw(), sink);
+  if (type != "reasoning.text") return {};
+  detailed_ += TRY(detail.string_or("text", ""));
+  if (detailed_.size() > kTextBytesMax)
+    return make_error(ErrorCode::kInvalid, "read answer", "the answer's reasoning is too long");
+  if (TRY(detail.string_or("signature", "")).empty()) return {};
+  std::string whole;
+  JsonWriter json(whole);
+  json.begin_object().field("type", type).field("text", std::exchange(detailed_, {}));
+  TRY_VOID(detail.for_each_field([&](std::string_view key, const JsonNode& value) -> Result<void> {
+    if (key != "type" && key != "text") json.raw_field(key, value.raw());
+    return {};
+  }));
+  json.end_object();
+  return parts_.note(Kind::kThinking, std::move(whole), sink);
 }
 
 Result<void> ChunkReader::take_tool(const JsonNode& call, const AnswerSink& sink) {

@@ -169,6 +169,25 @@ TEST(ChatStreamInTest, ReasoningIsReadUnderBothNamesButOnce) {
                           .author = Protocol::kChat}));
 }
 
+TEST(ChatStreamInTest, ATextThatIsSignedIsKeptWithItsSignature) {
+  auto told = feed(
+      {delta(
+           R"("reasoning":"a","reasoning_details":[{"type":"reasoning.text","text":"a","index":0}])"),
+       delta(
+           R"("reasoning":"b","reasoning_details":[{"type":"reasoning.text","text":"b","index":0}])"),
+       delta(
+           R"("reasoning_details":[{"type":"reasoning.text","signature":"Sig=","format":"f","index":0}])"),
+       delta(R"("content":"t")"), delta("", R"("stop")")});
+  ASSERT_TRUE(told.read);
+  EXPECT_EQ(
+      std::get<ThinkingPart>(told.built.answer().parts.at(0).content),
+      (ThinkingPart{
+          .text = "ab",
+          .proof =
+              R"([{"type":"reasoning.text","text":"ab","signature":"Sig=","format":"f","index":0}])",
+          .author = Protocol::kChat}));
+}
+
 TEST(ChatStreamInTest, ContentInListsIsThinkingAndText) {
   auto told =
       feed({delta(R"("content":[{"type":"thinking","thinking":[{"type":"text","text":"h"}]}])"),

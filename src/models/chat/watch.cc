@@ -9,6 +9,9 @@ namespace {
 class ChunkWatch final : public StreamWatch {
  public:
   bool see(const http::ServerEvent& event) override;
+  void end_with(const Failure& failure, std::string& out) const override {
+    stream_writer({})->take(failure, out);
+  }
 
  private:
   void see_choice(const JsonNode& choice);
@@ -44,7 +47,7 @@ void ChunkWatch::see_choice(const JsonNode& choice) {
 bool ChunkWatch::see(const http::ServerEvent& event) {
   const std::string_view data = trim(event.data);
   if (data == "[DONE]") {
-    whole_ = began_;
+    whole_ = sealed_ = began_;
     return true;
   }
   const auto root = shared_document(data).parse(data);
@@ -61,7 +64,7 @@ bool ChunkWatch::see(const http::ServerEvent& event) {
       see_choice(choice);
       return {};
     });
-  return usage || choices;
+  return usage || choices || root->find("type");  // {"type":"ping"}: some servers say more
 }
 
 }  // namespace

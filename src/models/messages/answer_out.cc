@@ -31,12 +31,43 @@ void write_part(JsonWriter& json, const Part& part, JsonDocument& document) {
     ToolCallPart written = *call;
     written.input = object_input(*call, document);
     write_block(json, Part{std::move(written)}, Extras::kLeft);
+  } else if (const auto* text = std::get_if<TextPart>(&part.content);
+             text && !text->citations.empty() && text->cited_in != Protocol::kMessages) {
+    TextPart written{.text = text->text};
+    if (const auto list = document.parse(text->citations))
+      (void)list->for_each([&](const JsonNode& citation) -> Result<void> {
+        if (std::string page = page_citation(citation.raw()); !page.empty())
+          written.citations += (written.citations.empty() ? "[" : ",") + page;
+        return {};
+      });
+    if (!written.citations.empty()) written.citations += "]";
+    write_block(json, Part{std::move(written)}, Extras::kLeft);
   } else {
     write_block(json, part, Extras::kLeft);
   }
 }
 
 }  // namespace
+
+std::string page_citation(std::string_view json) {
+  JsonDocument document;
+  const auto citation = document.parse(json);
+  if (!citation) return {};
+  const auto inner = citation->find("url_citation");  // kChat's
+  const JsonNode& page = inner ? *inner : *citation;
+  const auto url = page.string_or("url", "");
+  if (!url || url->empty()) return {};
+  std::string out;
+  JsonWriter(out)
+      .begin_object()
+      .field("type", "web_search_result_location")
+      .field("url", *url)
+      .field("title", page.string_or("title", "").value_or(""))
+      .field("encrypted_index", kCarriedProof)
+      .field("cited_text", "")
+      .end_object();
+  return out;
+}
 
 void note(Written& written, const Part& part) {
   if (std::holds_alternative<ToolCallPart>(part.content)) written.called_tools = true;

@@ -24,6 +24,10 @@ bool has_block(const Part& part);
 // The thinking as the client keeps and returns it: of another author the proof is carried.
 ThinkingPart sealed(const ThinkingPart& thinking);
 
+// Another protocol's citation of a page as this one has it; empty when it is of something else. It
+// is marked: no provider may see it, because none of them made it.
+std::string page_citation(std::string_view json);
+
 // {"id":…,"usage":…}; `content` is a JSON array.
 void write_message(JsonWriter& json, const Answer& about, std::string_view content,
                    std::string_view reason);

@@ -64,6 +64,14 @@ TEST(MessagesAnswer, EachTokenIsCountedOnceAndZeroIsNotMissing) {
       9);
 }
 
+TEST(MessagesAnswer, SearchesThatCostExtraAreCounted) {
+  EXPECT_EQ(
+      messages_protocol()
+          .usage_of(R"({"usage":{"output_tokens":1,"server_tool_use":{"web_search_requests":3}}})")
+          .searches,
+      3);
+}
+
 TEST(MessagesAnswer, WhatIsReadIsWrittenAgain) {
   const Answer answer = read(kRich);
   Answer again = read(messages_protocol().write_answer(answer, {}));
@@ -111,6 +119,47 @@ TEST(MessagesAnswer, ThinkingOfAnotherProviderCarriesItsProof) {
   EXPECT_EQ(block["type"], "thinking");
   EXPECT_EQ(block["thinking"], "t");
   EXPECT_EQ(carried_proof(std::string(block["signature"])), theirs);
+}
+
+TEST(MessagesAnswer, PagesThatOthersCiteAreCitedAndNoProviderSeesThemAgain) {
+  const Answer answer{
+      .id = "a",
+      .model = "m",
+      .parts = {{.content =
+                     TextPart{.text = "hey",
+                              .citations =
+                                  R"([{"type":"url_citation","url":"https://x","title":"X"},)"
+                                  R"({"type":"file_citation","file_id":"f"}])",
+                              .cited_in = Protocol::kResponses}}},
+      .usage = {}};
+  const std::string page =
+      R"({"type":"web_search_result_location","url":"https://x","title":"X","encrypted_index":"pons1.","cited_text":""})";
+  const std::string whole = messages_protocol().write_answer(answer, {});
+  EXPECT_NE(whole.find("\"citations\":[" + page + "]"), std::string::npos) << whole;
+  std::string stream;
+  const auto writer = messages_protocol().stream_writer({});
+  for (const AnswerEvent& event :
+       {AnswerEvent(AnswerBegins{.id = "a", .model = "m", .usage = {}}),
+        AnswerEvent(PartBegins{.part = {.content = TextPart{}}}),
+        AnswerEvent(CitationCame{.json = R"({"url_citation":{"url":"https://x","title":"X"}})",
+                                 .cited_in = Protocol::kChat}),
+        AnswerEvent(PartEnds{})})
+    writer->take(event, stream);
+  EXPECT_NE(stream.find(R"("delta":{"type":"citations_delta","citation":)" + page),
+            std::string::npos)
+      << stream;
+  const auto back = messages_protocol().read_request(
+      R"({"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant",)"
+      R"("content":[{"type":"text","text":"hey","citations":[)" +
+      page +
+      R"(,{"type":"char_location","document_index":0}]},{"type":"text","text":"ho","citations":[)" +
+      page + R"(]}]}]})");
+  ASSERT_TRUE(back);
+  const auto text = [&](std::size_t at) {
+    return std::get<TextPart>(back->messages[1].parts[at].content).citations;
+  };
+  EXPECT_EQ(text(0), R"([{"type":"char_location","document_index":0}])");
+  EXPECT_EQ(text(1), "");
 }
 
 TEST(MessagesAnswer, AModelWithoutANameIsTheOneThatWasAskedFor) {

@@ -5,13 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "pons/models/facts.h"
 #include "pons/models/thinking.h"
 
 namespace pons::models::messages {
 
 namespace {
 
-constexpr std::int64_t kOutputTokensDefault = 32'000;
 constexpr std::int64_t kAnswerTokensMin = 1'024;
 constexpr std::int64_t kBudgetTokensMin = 1'024;
 constexpr std::size_t kUserBytesMax = 256;
@@ -205,7 +205,7 @@ Result<Request> fitting_fields(const Request& request, const ModelTraits& traits
   TRY_VOID(fit_tool_choice(request, fields));
   fit_thinking(request, traits, turns, fields, omitted);
   fit_sampling(traits, fields, omitted);
-  if (traits.follows_schemas) fields.format = request.format;
+  if (traits.follows_schemas && !request.format.schema.empty()) fields.format = request.format;
   for (const std::string& sequence : request.stop) {
     if (sequence.find_first_not_of(" \t\r\n") == std::string::npos)
       omit(omitted, "stop");
@@ -223,10 +223,10 @@ std::string format_instruction(const Request& request, const ModelTraits& traits
                                Omitted& omitted) {
   using Kind = OutputFormat::Kind;
   const auto& format = request.format;
-  if (format.kind == Kind::kText || (format.kind == Kind::kSchema && traits.follows_schemas))
-    return {};
+  const bool has_schema = format.kind == Kind::kSchema && !format.schema.empty();
+  if (format.kind == Kind::kText || (has_schema && traits.follows_schemas)) return {};
   omit(omitted, "response_format");  // asked for in words: there is no guarantee
-  if (format.kind == Kind::kJson) return "Answer with one JSON object and nothing else.";
+  if (!has_schema) return "Answer with one JSON object and nothing else.";
   return "Answer with one JSON value and nothing else. It must be valid against this JSON "
          "schema:\n" +
          format.schema;

@@ -428,6 +428,13 @@ TEST(MessagesRequestOut, FormatsAreAskedForInTheFieldOrInWords) {
   EXPECT_THAT(words.omitted, ElementsAre("response_format"));
   request.format = {.kind = OutputFormat::Kind::kJson};
   EXPECT_THAT(std::string(write(request).body["system"]), HasSubstr("JSON"));
+  // Chat's schema may be missing.
+  request.format = {.kind = OutputFormat::Kind::kSchema, .name = "n"};
+  for (const char* model : {kOldModel, "claude-sonnet-4-20250514"}) {
+    const Outcome without = write(request, model);
+    EXPECT_THAT(std::string(without.body["system"]), HasSubstr("JSON object"));
+    EXPECT_FALSE(without.body.contains("output_config"));
+  }
 }
 
 TEST(MessagesRequestOut, AModelsNameSaysWhatItUnderstands) {

@@ -149,7 +149,12 @@ class MessagesWriter final : public AnswerWriter {
   }
 
   void cite(const CitationCame& citation, std::string& out) const {
-    if (!is_open_ || citation.cited_in != Protocol::kMessages) return;
+    if (!is_open_) return;
+    if (citation.cited_in != Protocol::kMessages) {
+      const std::string page = page_citation(citation.json);
+      if (!page.empty()) cite({.json = page, .cited_in = Protocol::kMessages}, out);
+      return;
+    }
     write_event(out, "content_block_delta", [&](JsonWriter& json) {
       json.field("index", index_).key("delta").begin_object().field("type", "citations_delta");
       json.raw_field("citation", citation.json).end_object();

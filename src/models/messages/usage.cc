@@ -45,6 +45,8 @@ void UsageCount::see(const JsonNode& usage) {
   if (const auto details = usage.find("output_tokens_details"))
     if (const auto thinking = count_at(*details, "thinking_tokens"))
       thinking_ = std::max(thinking_.value_or(0), *thinking);
+  if (const auto tools = usage.find("server_tool_use"))
+    raise(searches_, *tools, "web_search_requests");
 }
 
 Usage UsageCount::usage() const {
@@ -53,7 +55,8 @@ Usage UsageCount::usage() const {
           .cache_write = std::max<std::int64_t>(cache_write_ - cache_write_hour_, 0),
           .cache_write_hour = cache_write_hour_,
           .output = output_,
-          .reasoning = thinking_};
+          .reasoning = thinking_,
+          .searches = searches_};
 }
 
 void write_usage(JsonWriter& json, const Usage& usage) {
@@ -67,6 +70,11 @@ void write_usage(JsonWriter& json, const Usage& usage) {
     json.key("output_tokens_details")
         .begin_object()
         .field("thinking_tokens", *usage.reasoning)
+        .end_object();
+  if (usage.searches > 0)
+    json.key("server_tool_use")
+        .begin_object()
+        .field("web_search_requests", usage.searches)
         .end_object();
   json.end_object();
 }

@@ -23,6 +23,7 @@ class UsageCount {
   std::int64_t cache_write_ = 0;  // for whichever time
   std::int64_t cache_write_hour_ = 0;
   std::optional<std::int64_t> thinking_;
+  std::int64_t searches_ = 0;
 };
 
 void write_usage(JsonWriter& json, const Usage& usage);

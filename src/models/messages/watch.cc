@@ -12,6 +12,7 @@ namespace {
 class MessagesWatch final : public StreamWatch {
  public:
   bool see(const http::ServerEvent& event) override {
+    if (event.data == "[DONE]") return true;  // some servers end every stream so
     const auto root = shared_document(event.data).parse(event.data);
     if (!root || !root->is_object()) return false;
     const auto type = root->string_or("type", event.event);
@@ -24,11 +25,15 @@ class MessagesWatch final : public StreamWatch {
     } else if (*type == "message_delta") {
       see_usage(*root);
     } else if (*type == "message_stop") {
-      whole_ = began_;
+      whole_ = sealed_ = began_;
     } else if (*type == "error") {
       failure_ = failure_of(*root, 0);
     }
     return true;
+  }
+
+  void end_with(const Failure& failure, std::string& out) const override {
+    messages_protocol().stream_writer({})->take(failure, out);
   }
 
  private:

@@ -29,6 +29,11 @@ Usage read_usage(const JsonNode& response) {
       0, count_at(node, "input_tokens") - usage.cache_read - usage.cache_write);
   usage.output = count_at(node, "output_tokens");
   if (out && out->find("reasoning_tokens")) usage.reasoning = count_at(out, "reasoning_tokens");
+  if (const auto items = response.find("output"))
+    (void)items->for_each([&](const JsonNode& item) -> Result<void> {
+      if (item.string_or("type", "").value_or("") == "web_search_call") ++usage.searches;
+      return {};
+    });
   return usage;
 }
 

@@ -118,6 +118,11 @@ void ResponseObject::begin(std::string_view answer_id, std::string_view model) {
   if (!model.empty()) model_ = model;
 }
 
+void ResponseObject::go_on(std::string id, std::string model) {
+  id_ = std::move(id);
+  model_ = std::move(model);
+}
+
 std::string ResponseObject::item_id(const Part& part, std::size_t index) const {
   std::string_view prefix = "msg";
   if (const auto* call = std::get_if<ToolCallPart>(&part.content))

@@ -45,9 +45,12 @@ TEST(ResponsesAnswerTest, AWholeAnswerIsRead) {
 
 TEST(ResponsesAnswerTest, EachTokenIsCountedOnceAndAnExplicitZeroIsSaid) {
   const Usage usage = read(kWhole).usage;
-  EXPECT_EQ(
-      usage,
-      (Usage{.input = 30, .cache_read = 60, .cache_write = 10, .output = 20, .reasoning = 0}));
+  EXPECT_EQ(usage, (Usage{.input = 30,
+                          .cache_read = 60,
+                          .cache_write = 10,
+                          .output = 20,
+                          .reasoning = 0,
+                          .searches = 1}));
   EXPECT_EQ(responses_protocol().usage_of(kWhole), usage);
   EXPECT_EQ(responses_protocol().usage_of("nonsense"), Usage{});
   EXPECT_EQ(responses_protocol().usage_of(R"({"usage":{"input_tokens":5}})").reasoning,

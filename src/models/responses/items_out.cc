@@ -31,6 +31,19 @@ void write_call_item(JsonWriter& json, const ToolCallPart& call, std::string_vie
   json.end_object();
 }
 
+void write_page(JsonWriter& json, const JsonNode& citation, std::int64_t length) {
+  const auto url = citation.string_or("url", "");
+  if (!url || url->empty()) return;
+  const auto place = [&](const char* name, std::int64_t otherwise) {
+    return citation.integer_at(name).value_or(std::nullopt).value_or(otherwise);
+  };
+  json.begin_object().field("type", "url_citation");
+  json.field("start_index", place("start_index", 0));
+  json.field("end_index", place("end_index", length));
+  json.field("title", citation.string_or("title", "").value_or("")).field("url", *url);
+  json.end_object();
+}
+
 }  // namespace
 
 std::string reasoning_id(const ThinkingPart& part) {
@@ -62,6 +75,26 @@ void write_reasoning(JsonWriter& json, const ThinkingPart& part, std::string_vie
   json.end_object();
 }
 
+void map_citations(TextPart& text) {
+  if (text.cited_in == Protocol::kResponses) return;
+  text.cited_in = Protocol::kResponses;
+  std::string mapped;
+  JsonDocument document;
+  if (const auto list = document.parse(text.citations.empty() ? "[]" : text.citations)) {
+    const auto length = std::ranges::count_if(
+        text.text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+    JsonWriter json(mapped);
+    json.begin_array();
+    (void)list->for_each([&](const JsonNode& citation) -> Result<void> {
+      const auto inner = citation.find("url_citation");  // kChat's
+      write_page(json, inner ? *inner : citation, length);
+      return {};
+    });
+    json.end_array();
+  }
+  text.citations = mapped == "[]" ? "" : std::move(mapped);
+}
+
 bool OutputItem::is_message() const {
   return !parts.empty() && (std::holds_alternative<TextPart>(parts.front().content) ||
                             std::holds_alternative<RefusalPart>(parts.front().content));
@@ -87,6 +120,7 @@ std::optional<Part> shown(const Part& part, const Request& request) {
   if (const auto* opaque = std::get_if<OpaquePart>(&part.content))
     if (opaque->protocol != Protocol::kResponses) return std::nullopt;
   Part copy = part;
+  if (auto* text = std::get_if<TextPart>(&copy.content)) map_citations(*text);
   if (auto* call = std::get_if<ToolCallPart>(&copy.content)) {
     if (is_wrapped(*call, request)) {
       call->free_form = true;

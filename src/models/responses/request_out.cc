@@ -106,18 +106,11 @@ void write_own_limits(JsonWriter& json, const Request& request) {
   if (!request.user.empty()) json.field("user", request.user);
 }
 
-std::string_view effort_of(const ThinkingWish& wish) {
-  switch (wish.kind) {
-    case ThinkingWish::Kind::kOff:
-      return "none";
-    case ThinkingWish::Kind::kBudget:
-      return effort_of_budget(wish.budget_tokens);
-    case ThinkingWish::Kind::kUnset:
-    case ThinkingWish::Kind::kEffort:
-    case ThinkingWish::Kind::kAdaptive:
-      break;
-  }
-  return wish.effort;
+std::string_view effort_of(const Request& request, std::string_view model) {
+  if (request.protocol == Protocol::kMessages) return openai_effort(request.thinking, model);
+  return request.thinking.kind == ThinkingWish::Kind::kOff
+             ? "none"
+             : std::string_view(request.thinking.effort);
 }
 
 void write_nested_extras(JsonWriter& json, const Request& request, std::string_view prefix) {
@@ -167,10 +160,10 @@ std::optional<std::string> instructions_of(const Request& request) {
   return text;
 }
 
-void write_reasoning_wish(JsonWriter& json, const Request& request) {
+void write_reasoning_wish(JsonWriter& json, const Request& request, std::string_view model) {
   const ThinkingWish& wish = request.thinking;
   json.begin_object();
-  if (const auto effort = effort_of(wish); !effort.empty()) json.field("effort", effort);
+  if (const auto effort = effort_of(request, model); !effort.empty()) json.field("effort", effort);
   // Clients of Messages that ask for thinking expect to see it.
   const bool shows = request.protocol == Protocol::kMessages && thinks(wish);
   if (!wish.summary.empty())
@@ -215,8 +208,11 @@ Result<std::string> write_request(const Request& request, std::string_view model
   // An empty object asks for nothing.
   std::string wish;
   JsonWriter wish_json(wish);
-  write_reasoning_wish(wish_json, request);
+  write_reasoning_wish(wish_json, request, model);
   if (wish != "{}") json.raw_field("reasoning", wish);
+  // It is what holds anyhow, and models that always think, or never do, refuse the word.
+  if (request.protocol == Protocol::kMessages && request.thinking.kind == ThinkingWish::Kind::kOff)
+    omitted.emplace_back("thinking");
   wish.clear();
   JsonWriter text_json(wish);
   write_text_wish(text_json, request);

@@ -77,8 +77,10 @@ TEST(ResponsesRequestOutTest, ThinkingIsMappedToEffort) {
   EXPECT_THAT(wish(Protocol::kMessages, {.kind = Kind::kAdaptive}),
               HasSubstr(R"("reasoning":{"summary":"auto"})"));
   EXPECT_THAT(wish(Protocol::kMessages, {.kind = Kind::kAdaptive, .effort = "max"}),
-              HasSubstr(R"("effort":"max")"));
-  EXPECT_THAT(wish(Protocol::kMessages, {.kind = Kind::kOff}),
+              HasSubstr(R"("effort":"high")"));
+  EXPECT_THAT(wish(Protocol::kMessages, {.kind = Kind::kOff}), Not(HasSubstr("reasoning")))
+      << "models that always think refuse the word, and those that never do";
+  EXPECT_THAT(wish(Protocol::kChat, {.kind = Kind::kOff}),
               HasSubstr(R"("reasoning":{"effort":"none"})"));
   for (const char* effort : {"minimal", "low", "medium", "high", "xhigh"})
     EXPECT_THAT(wish(Protocol::kChat, {.kind = Kind::kEffort, .effort = effort}),

@@ -37,7 +37,7 @@ Result<void> read_tool_choice(const JsonNode& choice, Request& request);
 Result<void> write_input(JsonWriter& json, const Request& request, Omitted& omitted);
 Result<void> write_tools(JsonWriter& json, const Request& request);
 void write_tool_choice(JsonWriter& json, const Request& request);
-void write_reasoning_wish(JsonWriter& json, const Request& request);
+void write_reasoning_wish(JsonWriter& json, const Request& request, std::string_view model);
 void write_text_wish(JsonWriter& json, const Request& request);
 // The text that goes into `instructions`, if any; the message it comes from is the first.
 std::optional<std::string> instructions_of(const Request& request);

@@ -19,6 +19,23 @@ class Writer final : public AnswerWriter {
 
   void keep_alive(std::string& out) override { out += http::kEventStreamKeepAlive; }
 
+  void go_on(const Told& told) {
+    sequence_ = told.next;
+    begun_ = !told.id.empty();
+    response_.go_on(told.id, told.model);
+  }
+  void say_error(const Failure& failure, std::string& out) {
+    say(out, "error", [&](JsonWriter& json) {
+      json.field("code", failure_code(failure)).field("message", failure.message);
+      json.key("param").null();
+    });
+  }
+  void say_failed(const Failure& failure, std::string& out) {
+    if (begun_)
+      say_response(out, "response.failed", {.status = "failed", .failure = &failure}, nullptr);
+    over_ = true;
+  }
+
  private:
   template <class Fill>
   void say(std::string& out, std::string_view type, Fill fill) {
@@ -148,27 +165,51 @@ class Writer final : public AnswerWriter {
   }
 
   void on(const CitationCame& came, std::string& out) {
-    // Citations of others point into documents that this protocol cannot name.
-    if (!is_shown_ || item_.parts.empty() || came.cited_in != Protocol::kResponses) return;
+    if (!is_shown_ || item_.parts.empty()) return;
     auto* text = std::get_if<TextPart>(&item_.parts.back().content);
     if (text == nullptr) return;
+    if (came.cited_in == Protocol::kResponses) {
+      cite(*text, came.json, out);
+      return;
+    }
+    // How far the cited text goes is known at its end.
+    foreign_.cited_in = came.cited_in;
+    foreign_.citations += (foreign_.citations.empty() ? "[" : ",") + came.json;
+  }
+
+  void cite(TextPart& text, const std::string& citation, std::string& out) {
     say_of_part(out, "response.output_text.annotation.added", "content_index",
                 [&](JsonWriter& json) {
                   json.field("annotation_index", annotations_++);
-                  json.raw_field("annotation", came.json);
+                  json.raw_field("annotation", citation);
                 });
-    text->cited_in = Protocol::kResponses;
-    if (text->citations.empty())
-      text->citations = "[" + came.json + "]";
+    text.cited_in = Protocol::kResponses;
+    if (text.citations.empty())
+      text.citations = "[" + citation + "]";
     else
-      text->citations.replace(text->citations.size() - 1, 1, "," + came.json + "]");
+      text.citations.replace(text.citations.size() - 1, 1, "," + citation + "]");
+  }
+
+  void cite_foreign(TextPart& text, std::string& out) {
+    if (foreign_.citations.empty()) return;
+    TextPart cited = std::exchange(foreign_, {});
+    cited.text = text.text;
+    cited.citations += "]";
+    map_citations(cited);
+    JsonDocument document;
+    if (const auto list = document.parse(cited.citations))
+      (void)list->for_each([&](const JsonNode& one) -> Result<void> {
+        cite(text, one.raw(), out);
+        return {};
+      });
   }
 
   void on(const PartEnds& /*ends*/, std::string& out) {
     if (!is_shown_ || item_.parts.empty()) return;
     Part& part = item_.parts.back();
-    annotations_ = 0;
     if (auto* text = std::get_if<TextPart>(&part.content)) {
+      cite_foreign(*text, out);
+      annotations_ = 0;
       say_of_part(out, "response.output_text.done", "content_index", [&](JsonWriter& json) {
         json.field("text", text->text).raw_field("logprobs", "[]");
       });
@@ -220,13 +261,8 @@ class Writer final : public AnswerWriter {
   }
 
   void on(const Failure& failure, std::string& out) {
-    say(out, "error", [&](JsonWriter& json) {
-      json.field("code", failure_code(failure)).field("message", failure.message);
-      json.key("param").null();
-    });
-    if (begun_)
-      say_response(out, "response.failed", {.status = "failed", .failure = &failure}, nullptr);
-    over_ = true;
+    say_error(failure, out);
+    say_failed(failure, out);
   }
 
   Request request_;  // of the client's, the free-form tools only
@@ -234,6 +270,7 @@ class Writer final : public AnswerWriter {
   std::int64_t sequence_ = 0;
   std::int64_t output_index_ = 0;
   std::int64_t annotations_ = 0;
+  TextPart foreign_;   // another protocol's citations of the open text
   OutputItem item_;    // the open one; no parts: none
   std::string items_;  // the closed ones, as JSON
   bool begun_ = false;
@@ -247,6 +284,14 @@ class Writer final : public AnswerWriter {
 };
 
 }  // namespace
+
+void end_stream(const Told& told, const Failure& failure, std::string& out) {
+  if (told.end) return;
+  Writer writer({});
+  writer.go_on(told);
+  if (!told.error) writer.say_error(failure, out);
+  writer.say_failed(failure, out);
+}
 
 std::unique_ptr<AnswerWriter> stream_writer(const Request& request) {
   return std::make_unique<Writer>(request);

@@ -124,6 +124,7 @@ TEST(ResponsesStreamOutTest, TheStreamTellsTheSameAsTheWholeAnswer) {
   }));
   EXPECT_TRUE(reader->finish(sink));
   answer.usage.reasoning = 0;
+  answer.usage.searches = 1;
   EXPECT_EQ(builder.answer(), answer);
 }
 
@@ -159,6 +160,68 @@ TEST(ResponsesStreamOutTest, AFailureEndsTheStreamWithoutACleanEnd) {
               HasSubstr(R"("error":{"code":"server_is_overloaded","message":"busy"})"));
   EXPECT_THAT(written.text, Not(HasSubstr("response.completed")));
   EXPECT_THAT(write({Failure{.message = "at once"}}).types, ElementsAre("error"));
+}
+
+TEST(ResponsesStreamOutTest, CitationsOfPagesBecomeAnnotations) {
+  const std::vector<AnswerEvent> events = {
+      AnswerBegins{.id = "a", .model = "m"},
+      PartBegins{text("")},
+      PartGrows{"h\u00e9"},
+      CitationCame{.json = R"({"type":"web_search_result_location","url":"https://x","title":"X"})",
+                   .cited_in = Protocol::kMessages},
+      CitationCame{.json = R"({"type":"char_location","document_index":0})",
+                   .cited_in = Protocol::kMessages},
+      PartEnds{},
+      AnswerEnds{}};
+  const auto written = write(events);
+  const std::string page =
+      R"({"type":"url_citation","start_index":0,"end_index":2,"title":"X","url":"https://x"})";
+  EXPECT_THAT(data_of(written, "response.output_text.annotation.added"),
+              HasSubstr("\"annotation\":" + page));
+  EXPECT_THAT(data_of(written, "response.completed"), HasSubstr("\"annotations\":[" + page + "]"));
+  AnswerBuilder whole;
+  for (const AnswerEvent& event : events) whole.take(event);
+  EXPECT_THAT(responses_protocol().write_answer(whole.answer(), {}),
+              HasSubstr("\"annotations\":[" + page + "]"));
+  const auto of_chat =
+      write({AnswerBegins{.id = "a", .model = "m"}, PartBegins{text("")}, PartGrows{"hey"},
+             CitationCame{.json = R"({"type":"url_citation","url_citation":{"start_index":1,)"
+                                  R"("end_index":2,"url":"https://y","title":"Y"}})",
+                          .cited_in = Protocol::kChat},
+             PartEnds{}, AnswerEnds{}});
+  EXPECT_THAT(
+      data_of(of_chat, "response.output_item.done"),
+      HasSubstr(
+          R"({"type":"url_citation","start_index":1,"end_index":2,"title":"Y","url":"https://y"})"));
+}
+
+TEST(ResponsesStreamOutTest, AStreamThatPassedIsEndedFromWhereItIs) {
+  const Failure failure{.kind = Failing::kTimeout, .message = "late"};
+  const auto ended = [&](std::initializer_list<const char*> passed) {
+    const auto watch = responses_protocol().stream_watch();
+    for (const char* data : passed)
+      EXPECT_TRUE(watch->see({.id = {}, .event = {}, .data = data})) << data;
+    std::string out;
+    watch->end_with(failure, out);
+    return out;
+  };
+  const char* const created =
+      R"({"type":"response.created","sequence_number":0,"response":{"id":"resp_1x","model":"gpt"}})";
+  const std::string cut = ended({created, R"({"type":"response.output_text.delta",)"
+                                          R"("sequence_number":7,"delta":"hi"})"});
+  EXPECT_THAT(cut, HasSubstr(R"({"type":"error","sequence_number":8,"code":)"));
+  EXPECT_THAT(cut, HasSubstr(R"({"type":"response.failed","sequence_number":9,"response":)"
+                             R"({"id":"resp_1x")"));
+  EXPECT_THAT(cut, HasSubstr(R"("status":"failed")"));
+  EXPECT_THAT(cut, HasSubstr("late"));
+  const std::string told =
+      ended({created, R"({"type":"error","sequence_number":1,"message":"theirs"})"});
+  EXPECT_THAT(told, Not(HasSubstr("\"type\":\"error\"")));
+  EXPECT_THAT(told, HasSubstr(R"("type":"response.failed","sequence_number":2)"));
+  EXPECT_EQ(ended({created, R"({"type":"response.failed","sequence_number":1,"response":)"
+                            R"({"id":"resp_1x","error":{"message":"theirs"}}})"}),
+            "");
+  EXPECT_THAT(ended({}), Not(HasSubstr("response.failed"))) << "there is no response yet";
 }
 
 TEST(ResponsesStreamOutTest, AClientThatWaitsGetsComments) {

@@ -49,6 +49,12 @@ Result<void> check_server(const Row& row) {
   // What was acknowledged would be lost when the server stops at the wrong moment.
   if (TRY(text_of(row, 2)) == "off")
     return refuse("synchronous_commit is off; turn it on for this user or database");
+  // The standby that is to take over would not have what was acknowledged.
+  constexpr std::size_t kStandbys = 13;
+  if (TRY(text_of(row, 2)) == "local" && !TRY(text_of(row, kStandbys)).empty())
+    return refuse(
+        "synchronous_commit is local while synchronous_standby_names has a standby; turn it on "
+        "for this user or database");
   if (TRY(text_of(row, 3)) != "on")
     return refuse("fsync is off, so the server would lose what it has acknowledged; turn it on");
   if (TRY(integer_of(row, 4)) != 0)
@@ -112,7 +118,12 @@ Task<Result<void>> set_up(linux::Loop& loop, Link& link, Use use, const StoreLim
           "set_config('client_encoding', 'UTF8', false), "
           "set_config('default_transaction_isolation', 'read committed', false), "
           "set_config('default_transaction_read_only', $1, false), "
-          "set_config('statement_timeout', $2, false), set_config('lock_timeout', $3, false)",
+          "set_config('statement_timeout', $2, false), set_config('lock_timeout', $3, false), "
+          // A machine that is gone without a word holds locks until the server has noticed.
+          "set_config('tcp_keepalives_idle', '4', false), "
+          "set_config('tcp_keepalives_interval', '2', false), "
+          "set_config('tcp_keepalives_count', '3', false), "
+          "current_setting('synchronous_standby_names')",
       .values = {std::string(reads ? "on" : "off"),
                  milliseconds(reads ? limits.read_time : limits.answer_time),
                  milliseconds(kLockTime)}};
@@ -131,8 +142,8 @@ Task<Result<void>> hold(linux::Loop& loop, Link& link, std::string_view name, Ti
                                     kOnlyUserLock, deadline));
   if (!may_share)
     co_return make_error(ErrorCode::kConflict, "hold database",
-                         "somebody has this database for themselves: `pons migrate`, or an older "
-                         "Pons, which shares it with nobody");
+                         "somebody has this database for themselves: `pons migrate`, or a Pons "
+                         "without `store.others: shared`");
   CO_TRY(const auto is_first,
          co_await try_advisory_lock(loop, link, "SELECT pg_try_advisory_lock($1)", lock_of(node),
                                     deadline));
@@ -152,7 +163,8 @@ Task<Result<void>> hold_alone(linux::Loop& loop, Link& link, TimePoint deadline)
                                     deadline));
   if (is_alone) co_return {};
   co_return make_error(ErrorCode::kConflict, "hold database",
-                       "a Pons uses this database; stop it first");
+                       "a Pons uses this database; stop it first (several of them share one where "
+                       "each has `store.others: shared`)");
 }
 
 Task<Result<void>> migrate(linux::Loop& loop, Link& link, std::span<const Migration> known,

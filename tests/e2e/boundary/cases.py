@@ -71,7 +71,9 @@ class BoundaryTest(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.world.check_inside(cls.sandbox)
+        cls.world.check_growing_files()
         cls.world.check_everything_kept()
+        cls.world.check_metrics()
         listed = cls.world.events()
         assert listed[-1]["seq"] >= cls.seen and len({event["seq"] for event in listed}) == len(listed)
 

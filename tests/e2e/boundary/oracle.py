@@ -1,6 +1,7 @@
 """Every form in which a secret could be somewhere."""
 
 import base64
+import re
 import urllib.parse
 import zlib
 
@@ -34,15 +35,17 @@ def forms(secret):
     return found
 
 
+# How gzip and zlib begin. Brotli and Zstandard are only ever stored here (codings.py), and then found as they are.
+PACKED = re.compile(rb"\x1f\x8b|\x78[\x01\x5e\x9c\xda]")
+
+
 def unpacked(data):
     """What is in the data when it is a compressed stream, at any place where one begins."""
-    at = data.find(b"\x1f\x8b")
-    while at >= 0:
+    for begin in PACKED.finditer(data):
         try:
-            yield zlib.decompressobj(31).decompress(data[at:], 1 << 20)
+            yield zlib.decompressobj(47).decompress(data[begin.start() : begin.start() + (1 << 20)], 1 << 20)
         except zlib.error:
             pass
-        at = data.find(b"\x1f\x8b", at + 1)
 
 
 def find_secret(secret_forms, data):

@@ -9,11 +9,13 @@ import ctypes
 import glob
 import json
 import os
+import re
 import secrets
 import string
 import subprocess
 import sys
 import tempfile
+import time
 
 from pons_fixture import PonsTestCase, read_text, wait_for
 from warden_client import Warden, end_orderly
@@ -30,7 +32,8 @@ POLICY = {
     "allow": [
         {"host": "api.github.com", "ports": [443, 80, 8443]}, {"host": "github.com"}, {"host": "uploads.github.com"},
         {"host": "other.example.com"}, {"host": "query.example.com"}, {"host": "path.example.com"},
-        {"host": "basic.example.com"},
+        {"host": "basic.example.com"}, {"host": "any.example.com"},
+        {"host": "strict.example.net", "require_stub": True},
         {"host": "*.bad.example.com"},
         {"host": "plain.example.net"}, {"host": "plain.example.net", "ports": [9000], "tcp": True},
         {"host": "seen.example.net", "inspect": True},
@@ -38,7 +41,7 @@ POLICY = {
         {"host": "this-machine.example.net"}, {"host": "mixed.example.net"}, {"host": "alias.example.net"},
         {"host": "nowhere.example.net"}, {"host": "reader.example.net", "inspect": True},
     ],
-    "credentials": ["GITHUB_TOKEN", "OTHER_KEY", "QUERY_KEY", "PATH_KEY", "BASIC_KEY", "BAD_HOSTS_KEY"],
+    "credentials": ["GITHUB_TOKEN", "OTHER_KEY", "QUERY_KEY", "PATH_KEY", "BASIC_KEY", "BAD_HOSTS_KEY", "ANY_KEY"],
 }
 BINDINGS = {
     "GITHUB_TOKEN": ["--preset", "github"],
@@ -47,7 +50,17 @@ BINDINGS = {
     "PATH_KEY": ["--bind", "host=path.example.com,position=path"],
     "BASIC_KEY": ["--bind", "host=basic.example.com,format=Basic *:{}", "--bind", "host=basic.example.com,path=/v1/**"],
     "BAD_HOSTS_KEY": ["--bind", "host=*.bad.example.com"],
+    "ANY_KEY": ["--bind", "host=any.example.com,header=*"],
+    "SLACK_TOKEN": ["--preset", "slack"],
+    "GITLAB_TOKEN": ["--preset", "gitlab"],
 }
+# The one that each host may be sent; others get none.
+OWNERS = {
+    "api.github.com": "GITHUB_TOKEN", "github.com": "GITHUB_TOKEN", "uploads.github.com": "GITHUB_TOKEN",
+    "other.example.com": "OTHER_KEY", "query.example.com": "QUERY_KEY", "path.example.com": "PATH_KEY",
+    "basic.example.com": "BASIC_KEY", "any.example.com": "ANY_KEY", "slack.com": "SLACK_TOKEN", "gitlab.com": "GITLAB_TOKEN",
+}
+PREFIXES = {"GITHUB_TOKEN": "ghp_", "SLACK_TOKEN": "xoxb-", "GITLAB_TOKEN": "glpat-"}
 
 
 def run(*words):
@@ -186,6 +199,7 @@ class World:
 
     def __init__(self, policy=None, more_config="", protocols=("http/1.1",)):
         self.protocols = protocols  # that hosts agree to speak
+        self.begun = time.time()
         self.case = PonsTestCase()
         self.case.setUp()
         try:
@@ -205,10 +219,11 @@ class World:
         self.case.addCleanup(end_orderly, self.pons)
         self.secrets = {}
         for name, where in BINDINGS.items():
-            self.set_secret(name, random_secret("ghp_" if name == "GITHUB_TOKEN" else ""), where)
+            self.set_secret(name, random_secret(PREFIXES.get(name, "")), where)
         self.warden = Warden(self.pons)
         self.watched = [Watched(self.pons.log_file), Watched(f"{self.directory}/names.log")]
-        self.watched += [Watched(path) for path in self.internet.received_by("plain.example.net", "attacker.example.org")]
+        single = {host: address for host, address in HOSTS.items() if " " not in address}
+        self.watched_hosts = {host: Watched(path) for host, path in zip(single, self.internet.received_by(*single))}
         self.audit_seen = 0
         self.probes = 0
 
@@ -230,6 +245,7 @@ class World:
         self.pons_with_input(value, "vault", "set", name, *where)
         self.secrets[name] = value
         self.forms = self.forms_of(*self.secrets.values())
+        self.forms_by_name = {**getattr(self, "forms_by_name", {}), name: forms(value)}
 
     @staticmethod
     def forms_of(*values):
@@ -275,13 +291,23 @@ class World:
         for watched in self.watched:
             if form := self.find_leak(watched.read_new()):
                 raise AssertionError(f"a secret ({form}) is in {watched.path}")
+        for host, watched in self.watched_hosts.items():
+            data = watched.read_new()
+            for name, each in self.forms_by_name.items() if data else ():
+                if name != OWNERS.get(host) and (form := find_secret(each, data)):
+                    raise AssertionError(f"{host} was sent {name} ({form})")
         for path in self.audit_files():
             with open(path, "rb") as file:
                 if form := self.find_leak(file.read()):
                     raise AssertionError(f"a secret ({form}) is in the audit log")
 
     def check_everything_kept(self):
-        """All files of Pons, and none is a core file."""
+        """All files of Pons, and none is a core file; nor is one where the kernel would put it."""
+        pattern = read_text("/proc/sys/kernel/core_pattern").strip()
+        if pattern.startswith("/"):
+            for path in glob.glob(re.sub("%.", "*", pattern)):
+                if os.path.getmtime(path) >= self.begun:
+                    raise AssertionError(f"{path} is left")
         for directory, _, names in os.walk(self.pons.state_dir):
             for name in names:
                 path = f"{directory}/{name}"
@@ -293,9 +319,15 @@ class World:
                     if form := self.find_leak(file.read()):
                         raise AssertionError(f"a secret ({form}) is in {path}")
 
+    def check_metrics(self):
+        if form := self.find_leak(self.pons.command("egress", "metrics").stdout.encode()):
+            raise AssertionError(f"a secret ({form}) is in the metrics")
+
     def check_inside(self, sandbox):
         """Whatever can be read in the sandbox by the one who works there."""
-        gathered = sandbox.run("cat /proc/*/environ /proc/*/cmdline 2>/dev/null; "
-                               "tar -cf - /tmp /root /home /run /var/tmp 2>/dev/null | head -c 20000000", seconds=60)
+        gathered = sandbox.run("cat /proc/*/environ /proc/*/cmdline /proc/*/maps /proc/net/* 2>/dev/null; "
+                               "find /etc /var /opt /srv /mnt /dev/shm /run /tmp -xdev -type f -newer /tmp/attack.py -print0 2>/dev/null"
+                               " | tar --null -T - -cf - 2>/dev/null | head -c 20000000; "
+                               "tar -cf - /tmp /root /home /run /var/tmp /dev/shm 2>/dev/null | head -c 20000000", seconds=60)
         if form := self.find_leak(gathered.output):
             raise AssertionError(f"a secret ({form}) is in the sandbox")

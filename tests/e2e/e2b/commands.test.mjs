@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { Sandbox, sharedSandbox, until } from './support.mjs'
 
@@ -29,6 +30,20 @@ test('output arrives while the command runs', async () => {
 test('a megabyte of output is whole', async () => {
   const { stdout } = await run('head -c 1000000 /dev/zero | tr "\\0" x')
   assert.equal(stdout.length, 1_000_000)
+})
+
+test('a hundred megabytes of output are whole, byte by byte', async () => {
+  const line = 'seq 20000000 | head -c 100000000'
+  const { stdout } = await run(line, { timeoutMs: 0 })
+  const sum = await run(`${line} | sha256sum`, { timeoutMs: 0 })
+  assert.equal(stdout.length, 100_000_000)
+  assert.equal(createHash('sha256').update(stdout).digest('hex'), sum.stdout.slice(0, 64))
+})
+
+test('a command goes on when nobody reads its output', async () => {
+  const command = await run('head -c 50000000 /dev/zero; touch /tmp/through', { background: true, timeoutMs: 0 })
+  await command.disconnect()
+  await until(() => box.sandbox.files.exists('/tmp/through'), 'its end', 60)
 })
 
 test('input is written, and its end is told', async () => {
@@ -84,6 +99,26 @@ test('a terminal echoes, knows its size and changes it', async () => {
   await until(() => shown.includes('30 100'), 'its new size')
   await type('exit 3\n')
   await assert.rejects(terminal.wait(), (error) => error.exitCode === 3)
+})
+
+test('python is there by the name that most people call it', async () => {
+  assert.match((await run('python --version')).stdout, /^Python 3/)
+  assert.equal((await run('python3 -c "import sys; print(1)"')).stdout, '1\n')
+})
+
+test('more words than a command can have are refused as such', async () => {
+  await assert.rejects(run('true', { envs: { LONG: 'x'.repeat(200_000) } }), { name: 'InvalidArgumentError' })
+})
+
+test('input that nobody reads keeps nobody else waiting', async () => {
+  const terminal = await box.sandbox.pty.create({ cols: 80, rows: 24, onData: () => {}, timeoutMs: 60_000 })
+  const type = (text) => box.sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode(text))
+  await type('stty raw -echo; sleep 1000\n')
+  const stuck = type('x'.repeat(1 << 20)).then(() => 'taken', () => 'refused')
+  assert.equal((await run('echo others go on')).stdout, 'others go on\n')
+  assert.equal(await box.sandbox.pty.kill(terminal.pid), true)
+  assert.match(await stuck, /taken|refused/)
+  await assert.rejects(terminal.wait())
 })
 
 test('fifty commands at once', async () => {

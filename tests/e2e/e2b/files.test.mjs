@@ -61,6 +61,30 @@ test('directories: made once, listed by depth, renamed, removed', async () => {
   await files.remove('tree')
 })
 
+test('a file comes packed for who asks for it', async () => {
+  const text = Array.from({ length: 100_000 }, (_, n) => `line ${n}\n`).join('')
+  await box.sandbox.files.write('/tmp/packed', text)
+  assert.equal(await box.sandbox.files.read('/tmp/packed', { gzip: true }), text)
+})
+
+test('links lead where the kernel says', async () => {
+  const lines = [
+    'mkdir -p /tmp/far/lib; echo right > /tmp/far/bar; echo wrong > /tmp/bar',
+    'ln -s ../bar /tmp/far/lib/foo; ln -s /tmp/far/lib /tmp/up; ln -s ../new /tmp/far/lib/new',
+    'for i in $(seq 1500); do ln -s ../bar /tmp/far/lib/l$i; done',
+  ]
+  await box.sandbox.commands.run(lines.join('; '))
+  assert.equal(await box.sandbox.files.read('/tmp/up/foo'), 'right\n')
+  assert.equal((await box.sandbox.files.getInfo('/tmp/up/foo')).symlinkTarget, '/tmp/far/bar')
+  await box.sandbox.files.write('/tmp/up/foo', 'written')
+  await box.sandbox.files.write('/tmp/up/new', 'made')
+  assert.equal((await box.sandbox.commands.run('cat /tmp/far/bar /tmp/far/new /tmp/bar')).stdout, 'writtenmadewrong\n')
+  assert.equal(await box.sandbox.files.makeDir('/tmp/up'), false)
+  const listed = await box.sandbox.files.list('/tmp/far/lib')
+  assert.equal(listed.length, 1502)
+  assert.ok(listed.every((each) => each.type === 'file'))
+})
+
 test('what a file is: size, owner, rights, link', async () => {
   await box.sandbox.files.write('/tmp/fact', 'hello')
   await box.sandbox.commands.run('chmod 640 /tmp/fact; ln -sf /tmp/fact /tmp/link')

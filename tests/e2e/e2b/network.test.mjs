@@ -51,6 +51,31 @@ test('a secret goes into the field of its host, and never comes back', async () 
   })
 })
 
+test('the rules of the closest name hold, and no others', async () => {
+  const set = (headers) => [{ transform: { headers } }]
+  const rules = {
+    '*.net': set({ 'X-All': 'all' }),
+    '*.Example.net': set({ 'X-Wild': 'wild', Authorization: `Bearer ${Secret.fill('Reader-Token')}` }),
+    [READER]: set({ 'X-Own': 'own' }),
+  }
+  await withSandbox({ network: { allowOut: [READER, PLAIN], denyOut: ['0.0.0.0/0'], rules } }, async (sandbox) => {
+    const { stdout } = await sandbox.commands.run(`curl -s -m 20 'https://${READER}/echo'`)
+    assert.match(stdout, /x-own: own/i)
+    assert.doesNotMatch(stdout, /x-wild|x-all|authorization/i)
+  })
+  delete rules[READER]
+  await withSandbox({ network: { allowOut: [READER], denyOut: ['0.0.0.0/0'], rules } }, async (sandbox) => {
+    const { stdout } = await sandbox.commands.run(`curl -s -m 20 'https://${READER}/echo'`)
+    assert.match(stdout, /x-wild: wild/i)
+    assert.match(stdout, /Bearer x{40}/)
+    assert.doesNotMatch(stdout, /x-all/i)
+  })
+  await withSandbox({ network: { rules: { ...rules, [READER]: [] } } }, async (sandbox) => {
+    const { stdout } = await sandbox.commands.run(`curl -s -m 20 'https://${READER}/echo'`)
+    assert.doesNotMatch(stdout, /x-wild|x-all/i)
+  })
+})
+
 test('a rule does not grant access', async () => {
   const rules = { [READER]: [{ transform: { headers: { 'X-A': '1' } } }] }
   await withSandbox({ network: { allowOut: [PLAIN], denyOut: ['0.0.0.0/0'], rules } }, async (sandbox) => {
@@ -98,7 +123,7 @@ test('the network is what the last update said, and is shown so', async () => {
     let { network } = await sandbox.getInfo()
     assert.deepEqual([network.allowOut, network.denyOut], [[READER], ['0.0.0.0/0']])
     assert.equal(network.allowPublicTraffic, true)
-    const [fork] = await sandbox.fork()
+    const [fork] = await sandbox.fork({ timeoutMs: 120_000 })
     assert.equal(await isOpen(fork, `https://${PLAIN}/`), false)
     await fork.kill()
     await sandbox.updateNetwork({ allowInternetAccess: false })

@@ -72,6 +72,48 @@ test('files of another user, and paths of the home', async () => {
   await assert.rejects(files.watchDir('/tmp/s1', () => {}), InvalidArgumentError)
 })
 
+test('what a file is called decides nothing', async () => {
+  const { files } = box.sandbox
+  for (const name of ['find user', 'No space left on device', 'enter directory']) {
+    assert.equal(await files.exists(`/tmp/${name}`), false)
+    await assert.rejects(files.read(`/tmp/${name}`), { name: 'FileNotFoundError' })
+    await assert.rejects(files.list(`/tmp/${name}`), { name: 'FileNotFoundError' })
+    await assert.rejects(files.rename(`/tmp/${name}`, '/tmp/x'), { name: 'FileNotFoundError' })
+  }
+})
+
+test('files are joined into one', async () => {
+  const { files } = box.sandbox
+  const compose = (body, headers = {}) =>
+    fetch(`${process.env.E2B_SANDBOX_URL}/files/compose`, {
+      method: 'POST',
+      headers: {
+        'E2b-Sandbox-Id': box.sandbox.sandboxId,
+        'E2b-Sandbox-Port': '49983',
+        'X-Access-Token': box.sandbox.envdAccessToken ?? '',
+        ...headers,
+      },
+      body: JSON.stringify(body),
+    })
+  const parts = ['a'.repeat(300_000), '', 'end']
+  for (const [n, part] of parts.entries()) await files.write(`parts/${n}`, part)
+  const source_paths = ['parts/0', 'parts/1', '/home/user/parts/2']
+  assert.equal((await compose({ source_paths, destination: 'whole/file' }, { 'X-Access-Token': 'wrong' })).status, 401)
+  assert.equal((await compose({ source_paths: [...source_paths, 'none'], destination: 'whole/file' })).status, 404)
+  const made = await compose({ source_paths, destination: 'whole/file', username: 'user' })
+  assert.deepEqual([made.status, await made.json()], [200, { name: 'file', path: '/home/user/whole/file', type: 'file' }])
+  assert.equal(await files.read('whole/file'), parts.join(''))
+  const info = await files.getInfo('whole/file')
+  assert.deepEqual([info.owner, info.permissions, info.size], ['user', '-rw-r--r--', 300_003])
+  assert.deepEqual(await files.list('parts'), [])
+})
+
+test('permissions tell of what is special', async () => {
+  await run('mkdir -p /tmp/sticky; chmod 1777 /tmp/sticky; touch /tmp/setuid; chmod 4755 /tmp/setuid')
+  assert.equal((await box.sandbox.files.getInfo('/tmp/sticky')).permissions, 'dtrwxrwxrwx')
+  assert.equal((await box.sandbox.files.getInfo('/tmp/setuid')).permissions, 'urwxr-xr-x')
+})
+
 test('a watch tells of entries, renames and modes, ends at its time, and says so', async () => {
   const { files } = box.sandbox
   await files.makeDir('/tmp/seen')
@@ -155,8 +197,8 @@ test('terminals: found again, with directory and variables, killed', async () =>
 test('git works by commands', async () => {
   const { git } = box.sandbox
   await git.init('/home/user/repo', { initialBranch: 'main' })
-  await git.configureUser('A', 'a@example.com', { scope: 'local', path: '/home/user/repo' }).catch(() =>
-    run('git -C /home/user/repo config user.name A; git -C /home/user/repo config user.email a@example.com'))
+  await git.configureUser('A', 'a@example.com', { scope: 'local', path: '/home/user/repo' })
+  assert.equal((await run('git -C /home/user/repo config user.email')).stdout, 'a@example.com\n')
   await box.sandbox.files.write('/home/user/repo/a', '1')
   assert.equal((await git.status('/home/user/repo')).fileStatus.length, 1)
   await git.add('/home/user/repo')
@@ -245,6 +287,25 @@ test('a pause without memory keeps files and no process', async () => {
   }
 })
 
+test('traffic wakes what sleeps with its memory, and nothing that sleeps without', async () => {
+  const lifecycle = { onTimeout: 'pause', autoResume: true }
+  const sandbox = await Sandbox.create({ timeoutMs: 60_000, lifecycle })
+  try {
+    await sandbox.pause()
+    assert.equal((await sandbox.commands.run('echo awake')).stdout, 'awake\n')
+    await sandbox.pause({ keepMemory: false })
+    await assert.rejects(sandbox.files.read('/etc/passwd'), TimeoutError)
+    assert.equal(await sandbox.isRunning(), false)
+    assert.equal((await sandbox.getInfo()).state, 'paused')
+    await sandbox.connect()
+    assert.equal((await sandbox.commands.run('echo awake')).stdout, 'awake\n')
+    await sandbox.pause()
+    assert.equal((await sandbox.commands.run('echo again')).stdout, 'again\n')
+  } finally {
+    await sandbox.kill()
+  }
+})
+
 test('the list is ordered, begins where it is told to, and knows templates', async () => {
   const begun = new Date()
   const some = []
@@ -293,6 +354,8 @@ test('snapshots: named, made again, paged, of one sandbox', async () => {
   } finally {
     for (const each of made) assert.equal(await Sandbox.deleteSnapshot(each.snapshotId), true)
   }
+  for (const name of ['host', 'base', 'Base:default'])
+    await assert.rejects(box.sandbox.createSnapshot({ name }), /409/)
   assert.equal(await Sandbox.deleteSnapshot('opt-one'), false)
 })
 
@@ -320,6 +383,6 @@ test('wrong requests are refused in words', async () => {
     const answer = await api(path, { method: 'POST', body })
     assert.deepEqual([answer.status, (await answer.json()).code], [400, 400], path + body)
   }
-  for (const query of ['limit=x', 'nextToken=x', 'startedAfter=x', 'limit=0'])
+  for (const query of ['limit=x', 'nextToken=x', 'startedAfter=x', 'limit=0', 'state=asleep', 'order=up'])
     assert.equal((await api(`/v2/sandboxes?${query}`)).status, 400, query)
 })

@@ -27,13 +27,13 @@ async function serve(sandbox) {
   await sandbox.commands.run('until curl -s http://127.0.0.1:8000/ >/dev/null; do sleep 0.05; done')
 }
 
-function ask(headers, { path = '/', method = 'GET', body } = {}) {
+function ask(headers, { path = '/', method = 'GET', body, withFields } = {}) {
   const { hostname, port } = new URL(process.env.E2B_SANDBOX_URL)
   return new Promise((resolve, reject) => {
     const request = http.request({ hostname, port, path, method, headers }, (response) => {
       let text = ''
       response.on('data', (data) => void (text += data))
-      response.on('end', () => resolve({ status: response.statusCode, text }))
+      response.on('end', () => resolve(withFields ? { fields: response.headers } : { status: response.statusCode, text }))
     })
     request.on('error', reject)
     request.end(body)
@@ -49,6 +49,28 @@ test('a port is reached by its name and by fields, and sees a plain host', async
   const posted = await ask(fields, { method: 'POST', body: 'abc', path: '/x' })
   assert.deepEqual(posted, { status: 201, text: 'cba' })
   assert.equal(box.sandbox.getHost(8000), `8000-${box.sandbox.sandboxId}.sbx.test`)
+})
+
+test("an application's answer stays as it is", async () => {
+  const host = { Host: `8000-${box.sandbox.sandboxId}.sbx.test` }
+  const { fields } = await ask(host, { withFields: true })
+  assert.deepEqual(Object.keys(fields).filter((name) => /request-id|retry-after/.test(name)), [])
+  const closed = await ask({ Host: `8001-${box.sandbox.sandboxId}.sbx.test` }, { withFields: true })
+  assert.match(closed.fields['x-request-id'], /^req_/)
+})
+
+test('a server that listens on ::1 alone is reached as well', async () => {
+  const text = "import http.server as h, socket; h.HTTPServer.address_family = socket.AF_INET6; h.HTTPServer(('::1', 8006), h.SimpleHTTPRequestHandler).serve_forever()"
+  await box.sandbox.files.write('/tmp/six.py', text)
+  await box.sandbox.commands.run('mkdir -p /tmp/six; echo six > /tmp/six/f')
+  const server = await box.sandbox.commands.run('python3 /tmp/six.py', { background: true, timeoutMs: 0, cwd: '/tmp/six' })
+  try {
+    const reached = () => ask({ Host: `8006-${box.sandbox.sandboxId}.sbx.test` }, { path: '/f' })
+    await until(async () => (await reached()).status === 200, 'the port is open')
+    assert.equal((await reached()).text, 'six\n')
+  } finally {
+    await server.kill()
+  }
 })
 
 test('a closed port and a sandbox that is not there are 502 with the reason', async () => {

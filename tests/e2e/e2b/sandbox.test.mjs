@@ -8,6 +8,7 @@ test('info tells what was asked for', async () => {
   const info = await box.sandbox.getInfo()
   assert.equal(info.sandboxId, box.sandbox.sandboxId)
   assert.equal(info.state, 'running')
+  assert.equal(info.name, 'base')
   assert.deepEqual(info.metadata, { purpose: 'a b', 'k&=': 'v%' })
   assert.ok(info.endAt > info.startedAt)
   assert.ok(info.memoryMB > 0 && info.cpuCount > 0)
@@ -46,7 +47,7 @@ test('a killed sandbox is gone, and killing it again says so', async () => {
 
 test('connect gives the same sandbox, and its time grows and never shrinks', async () => {
   const before = await box.sandbox.getInfo()
-  const again = await Sandbox.connect(box.sandbox.sandboxId, { timeoutMs: 300_000 })
+  const again = await Sandbox.connect(box.sandbox.sandboxId, { timeoutMs: 1_200_000 })
   const grown = await box.sandbox.getInfo()
   assert.ok(grown.endAt > before.endAt)
   await Sandbox.connect(box.sandbox.sandboxId, { timeoutMs: 1_000 })
@@ -97,7 +98,7 @@ test('with onTimeout pause its time ends in a pause, and traffic wakes it', asyn
 
 test('forks have the files as they were, and go their own ways', async () => {
   await box.sandbox.files.write('/home/user/forked', 'before')
-  const forks = await box.sandbox.fork({ count: 2 })
+  const forks = await box.sandbox.fork({ count: 2, timeoutMs: 120_000 })
   try {
     assert.equal(forks.length, 2)
     for (const fork of forks) {
@@ -107,6 +108,98 @@ test('forks have the files as they were, and go their own ways', async () => {
     await forks[0].files.write('/home/user/forked', 'changed')
     assert.equal(await forks[1].files.read('/home/user/forked'), 'before')
     assert.equal(await box.sandbox.files.read('/home/user/forked'), 'before')
+  } finally {
+    await Promise.all(forks.map((fork) => fork.kill?.()))
+  }
+})
+
+test('forks have the variables, and an identity of their own', async () => {
+  const [fork] = await box.sandbox.fork({ timeoutMs: 120_000 })
+  try {
+    const { stdout } = await fork.commands.run('echo "$FROM_CREATE $E2B_SANDBOX $E2B_SANDBOX_ID $E2B_TEMPLATE_ID"')
+    assert.equal(stdout, `yes true ${fork.sandboxId} base\n`)
+  } finally {
+    await fork.kill()
+  }
+})
+
+// What runs in the origin: a process deep in a directory that has a file open for writing, and a terminal.
+async function busySandbox() {
+  const sandbox = await Sandbox.create({ timeoutMs: 120_000 })
+  await sandbox.commands.run('mkdir -p deep/er')
+  const writer = await sandbox.commands.run(
+    'exec 5> log; for i in $(seq 100000); do echo $i >&5; echo $i > at.new && mv at.new at || exit 9; sleep 0.02; done',
+    { background: true, cwd: '/home/user/deep/er', timeoutMs: 0 },
+  )
+  let shown = ''
+  const terminal = await sandbox.pty.create({
+    cols: 80,
+    rows: 20,
+    cwd: '/home/user/deep',
+    onData: (bytes) => void (shown += Buffer.from(bytes).toString()),
+    timeoutMs: 0,
+  })
+  const at = async () => Number(await sandbox.files.read('/home/user/deep/er/at'))
+  await until(() => sandbox.files.exists('/home/user/deep/er/at'), 'the writer writes')
+  const goOn = async (word) => {
+    const before = await at()
+    await until(async () => (await at()) > before + 2, 'the writer goes on')
+    await sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode(`echo ${word} > typed; cat typed; echo $((40+2))${word}\n`))
+    await until(() => shown.includes(`42${word}`), 'the terminal goes on')
+    assert.ok(!/Read-only/.test(shown), shown)
+    assert.equal(await sandbox.files.read('/home/user/deep/typed'), `${word}\n`)
+    assert.ok((await sandbox.commands.list()).some((each) => each.pid === writer.pid))
+  }
+  return { sandbox, goOn }
+}
+
+async function hasWhatWasWritten(sandbox) {
+  const at = Number(await sandbox.files.read('/home/user/deep/er/at'))
+  const lines = (await sandbox.files.read('/home/user/deep/er/log')).trim().split('\n')
+  assert.ok(at >= 1 && lines.length - at <= 1 && lines.length >= at, `${at} of ${lines.length}`)
+  assert.deepEqual((await sandbox.commands.list()).length, 0)
+}
+
+test('forks beside a writer and a terminal, which go on', async () => {
+  const { sandbox, goOn } = await busySandbox()
+  try {
+    for (const word of ['one', 'two']) {
+      const forks = await sandbox.fork({ count: 2, timeoutMs: 120_000 })
+      for (const fork of forks) {
+        assert.ok(!(fork instanceof Error), String(fork))
+        await hasWhatWasWritten(fork)
+      }
+      const texts = await Promise.all(forks.map((fork) => fork.files.read('/home/user/deep/er/log')))
+      assert.equal(texts[0], texts[1])
+      await goOn(word)
+      await Promise.all(forks.map((fork) => fork.kill()))
+    }
+  } finally {
+    await sandbox.kill()
+  }
+})
+
+test('a snapshot beside a writer and a terminal, which go on', async () => {
+  const { sandbox, goOn } = await busySandbox()
+  try {
+    const snapshot = await sandbox.createSnapshot()
+    await goOn('snapped')
+    const copy = await Sandbox.create(snapshot.snapshotId)
+    await hasWhatWasWritten(copy)
+    await copy.kill()
+    await Sandbox.deleteSnapshot(snapshot.snapshotId)
+  } finally {
+    await sandbox.kill()
+  }
+})
+
+test('forty forks at once have the files of one moment', async () => {
+  await box.sandbox.files.write('/home/user/many', 'all of you')
+  const forks = await box.sandbox.fork({ count: 40, timeoutMs: 120_000 })
+  try {
+    for (const fork of forks) assert.ok(!(fork instanceof Error), String(fork))
+    assert.equal(await forks[39].files.read('/home/user/many'), 'all of you')
+    assert.equal(await box.sandbox.files.read('/home/user/many'), 'all of you')
   } finally {
     await Promise.all(forks.map((fork) => fork.kill?.()))
   }
@@ -125,6 +218,25 @@ test('a snapshot is a template', async () => {
   assert.ok(listed.some((each) => each.snapshotId === snapshot.snapshotId))
   assert.equal(await Sandbox.deleteSnapshot(snapshot.snapshotId), true)
   await assert.rejects(Sandbox.create(snapshot.snapshotId), /not found/)
+})
+
+test('a snapshot by the same name is the newer one, and what stands on the older lives on', async () => {
+  await box.sandbox.files.write('/home/user/version', 'one')
+  await box.sandbox.createSnapshot({ name: 'again' })
+  const older = await Sandbox.create('again')
+  await box.sandbox.files.write('/home/user/version', 'two')
+  const { snapshotId } = await box.sandbox.createSnapshot({ name: 'again' })
+  const newer = await Sandbox.create('again')
+  try {
+    assert.equal(await older.files.read('/home/user/version'), 'one')
+    assert.equal(await newer.files.read('/home/user/version'), 'two')
+    const [fork] = await older.fork({ timeoutMs: 120_000 })
+    assert.equal(await fork.files.read('/home/user/version'), 'one')
+    await fork.kill()
+  } finally {
+    await Promise.all([older.kill(), newer.kill()])
+  }
+  assert.equal(await Sandbox.deleteSnapshot(snapshotId), true)
 })
 
 test('metrics are bytes and percent', async () => {

@@ -60,6 +60,27 @@ test('another project has its own', async () => {
   assert.equal(await Secret.exists('first'), true)
 })
 
+test('names are small letters, and ids are no names', async () => {
+  const made = await Secret.create('Reader-TOKEN', VALUE)
+  assert.equal(made.name, 'reader-token')
+  assert.match(made.secretId, /^sec_/)
+  assert.deepEqual(await Secret.getInfo('READER-token'), made)
+  await assert.rejects(Secret.create('reader-Token', VALUE), /409/)
+  await assert.rejects(Secret.create('sec_mine', VALUE), /400/)
+  assert.equal(await Secret.destroy('Reader-Token'), true)
+})
+
+test('what is destroyed between two pages makes nothing else vanish', async () => {
+  const several = Array.from({ length: 6 }, (_, n) => `page-${n}`)
+  for (const name of several) await Secret.create(name, VALUE)
+  const pages = Secret.list({ limit: 2 })
+  const seen = (await pages.nextItems()).map((each) => each.name)
+  for (const name of seen) await Secret.destroy(name)
+  while (pages.hasNext) seen.push(...(await pages.nextItems()).map((each) => each.name))
+  for (const name of several) assert.ok(seen.includes(name), `${name} of ${seen}`)
+  for (const name of several) await Secret.destroy(name)
+})
+
 test('a destroyed secret is gone', async () => {
   assert.equal(await Secret.destroy('second name'), true)
   assert.equal(await Secret.exists('second name'), false)

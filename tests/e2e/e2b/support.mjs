@@ -8,7 +8,7 @@ export { Sandbox, Secret }
 export function sharedSandbox(options = {}, prepare = async () => {}) {
   const box = {}
   before(async () => {
-    box.sandbox = await Sandbox.create({ timeoutMs: 120_000, ...options })
+    box.sandbox = await Sandbox.create({ timeoutMs: 600_000, ...options })
     await prepare(box.sandbox)
   })
   after(async () => {

@@ -92,3 +92,41 @@ test('what is wrong, or another project’s, is refused', async () => {
   await refused(others.deploymentRuns.retrieve(run.id), 404, 'NotFoundError')
   await refused(beta.deployments.retrieve('depl_none'), 404, 'NotFoundError')
 })
+
+test('its sessions have its memory stores', async () => {
+  const store = await beta.memoryStores.create({ name: 'nightly notes' })
+  const attach = (more = {}) => [{ type: 'memory_store', memory_store_id: store.id, ...more }]
+  const writer = await deployed({ resources: attach(), initial_events: [say('remember the colour')] })
+  assert.deepEqual(writer.resources.map((each) => each.memory_store_id), [store.id])
+  const answered = async (deployment) => {
+    const run = await beta.deployments.run(deployment.id)
+    assert.equal(run.error, null)
+    const events = await until(async () => {
+      const events = await all(beta.sessions.events.list(run.session_id))
+      return events.at(-1)?.type === 'session.status_idle' && events
+    }, 'the session answers')
+    return { run, events }
+  }
+  const wrote = await answered(writer)
+  assert.deepEqual(said(wrote.events), ['Remembered.'])
+  const session = await beta.sessions.retrieve(wrote.run.session_id)
+  assert.deepEqual(session.resources.map((each) => [each.memory_store_id, each.access]), [[store.id, 'read_write']])
+  const [version] = await all(beta.memoryStores.memoryVersions.list(store.id, { view: 'full' }))
+  assert.equal(version.content, 'the colour is zinnober')
+  assert.deepEqual(version.created_by, { type: 'session_actor', session_id: session.id })
+
+  // The next session knows it from its beginning, also one that may only read.
+  const reader = await deployed({ resources: attach({ access: 'read_only' }), initial_events: [say('which colour')] })
+  assert.deepEqual(said((await answered(reader)).events), ['It is zinnober.'])
+
+  const theirs = await others.memoryStores.create({ name: 'theirs' })
+  await refused(deployed({ resources: [{ type: 'memory_store', memory_store_id: theirs.id }] }), 404, 'NotFoundError')
+  await refused(deployed({ resources: [...attach(), ...attach()] }), 400, 'BadRequestError', /second time/)
+  await refused(deployed({ resources: attach({ access: 'all' }) }), 400, 'BadRequestError', /access/)
+
+  // What is archived meanwhile is the run's error, and makes no session.
+  await beta.memoryStores.archive(store.id)
+  const late = await beta.deployments.run(reader.id)
+  assert.equal(late.session_id, null)
+  assert.equal(late.error.type, 'memory_store_archived_error')
+})

@@ -23,6 +23,15 @@ test('a store and its notes', async () => {
   assert.equal((await stores.update(store.id, { description: 'd' })).description, 'd')
 })
 
+test('a page of whole notes is no longer than it may be, whatever is asked for', async () => {
+  const store = await made()
+  for (let i = 0; i < 23; i++) await stores.memories.create(store.id, { path: `/${i}.md`, content: `${i}` })
+  const page = await stores.memories.list(store.id, { view: 'full', limit: 100 })
+  assert.equal(page.data.length, 20)
+  const notes = await all(page)
+  assert.deepEqual(new Set(notes.map((note) => note.content)).size, 23)
+})
+
 test('changes are versions, and are kept out by a precondition', async () => {
   const store = await made()
   const note = await stores.memories.create(store.id, { path: '/a.md', content: 'one' })

@@ -67,6 +67,9 @@ test('what is wrong with an outcome is said', async () => {
   const send = (event) => beta.sessions.events.send(session.id, { events: [event] })
   await refused(send(outcome('')), 400, 'BadRequestError', /description/)
   await refused(send({ type: 'user.define_outcome', description: 'x' }), 400, 'BadRequestError', /rubric/)
+  const before = (await all(beta.sessions.list())).length
+  await refused(made({ session: { initial_events: [outcome('one'), outcome('two')] } }), 400, 'BadRequestError', /one outcome/)
+  assert.equal((await all(beta.sessions.list())).length, before, 'a refused request leaves no session')
   await refused(send(outcome('x', { max_iterations: 21 })), 400, 'BadRequestError', /max_iterations/)
   await refused(send(outcome('x', { rubric: { type: 'text', content: 'x'.repeat(262_145) } })), 400, 'BadRequestError', /rubric/)
   assert.deepEqual(await all(beta.sessions.events.list(session.id)), [])

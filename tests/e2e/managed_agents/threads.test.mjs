@@ -32,8 +32,9 @@ test('what a multiagent may not be is refused by name', async () => {
   await refused(make({ type: 'coordinator', agents: [] }), 400, 'BadRequestError', /empty/)
   await refused(make({ type: 'coordinator', agents: [member.id, member.id] }), 400, 'BadRequestError', /there already/)
   await refused(make({ type: 'coordinator', agents: ['agent_none'] }), 400)
-  await refused(make({ type: 'multiagent_20261001' }), 400, 'BadRequestError', /workflows are not supported/)
-  await refused(make({ type: 'multiagent_20261001', workflows: { type: 'enabled' } }), 400, 'BadRequestError', /workflows/)
+  await refused(make({ type: 'multiagent_20261001', workflows: { type: 'enabled' } }), 400, 'BadRequestError', /workflows are not supported/)
+  const usual = await make({ type: 'multiagent_20261001' })
+  assert.deepEqual(usual.multiagent.workflows, { type: 'disabled' }, 'what is not there is shown so')
   const lead = await make({ type: 'coordinator', agents: [member.id] })
   await refused(make({ type: 'coordinator', agents: [lead.id] }), 400, 'BadRequestError', /coordinate/)
 

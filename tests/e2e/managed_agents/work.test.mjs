@@ -72,6 +72,8 @@ test('work is offered, taken, reported on and stopped, step by step', async () =
   assert.deepEqual([first.lease_extended, first.state, first.ttl_seconds], [true, 'active', 60])
   const error = await refused(token.environments.work.heartbeat(work.id, { ...in_, expected_last_heartbeat: 'NO_HEARTBEAT' }), 412)
   assert.equal(error.errorCode, 'heartbeat_precondition_failed')
+  assert.deepEqual(error.error.error.details.current_state,
+    { last_heartbeat: first.last_heartbeat, lease_extended: false, state: 'active', ttl_seconds: 60 })
   const second = await token.environments.work.heartbeat(work.id, { ...in_, expected_last_heartbeat: first.last_heartbeat })
   assert.notEqual(second.last_heartbeat, first.last_heartbeat)
   assert.deepEqual((await api.update(work.id, { ...in_, metadata: { host: 'h1' } })).metadata, { host: 'h1' })
@@ -108,6 +110,53 @@ test('work is offered, taken, reported on and stopped, step by step', async () =
   assert.notEqual(next.id, work.id)
   assert.equal(next.data.id, session.id)
   assert.equal((await all(api.list(env, { limit: 1 }))).length, 2)
+})
+
+test('a worker’s token opens the notes that its session has, as the session has them', async () => {
+  const stores = beta.memoryStores
+  const [written, read, another] = await Promise.all(['written', 'read', 'another'].map((name) => stores.create({ name })))
+  await stores.memories.create(read.id, { path: '/colour.md', content: 'zinnober' })
+  const session = await made({
+    environment: { name: 'mine', config: { type: 'self_hosted' } },
+    session: { resources: [
+      { type: 'memory_store', memory_store_id: written.id },
+      { type: 'memory_store', memory_store_id: read.id, access: 'read_only' },
+    ] },
+  })
+  await turn(session, [say('look around')])
+  const token = as(tokenOf(await beta.environments.work.poll(session.environment_id, { block_ms: 900 }))).memoryStores
+  const [note] = await all(token.memories.list(read.id, { view: 'full' }))
+  assert.equal(note.content, 'zinnober')
+  assert.equal((await token.memories.retrieve(note.id, { memory_store_id: read.id })).path, '/colour.md')
+  const made_ = await token.memories.create(written.id, { path: '/found.md', content: 'clams' })
+  await token.memories.update(made_.id, { memory_store_id: written.id, content: 'many clams' })
+  const [version] = await all(stores.memoryVersions.list(written.id))
+  assert.deepEqual(version.created_by, { type: 'session_actor', session_id: session.id })
+  assert.equal((await stores.memoryVersions.retrieve(version.id, { memory_store_id: written.id })).id, version.id)
+  await token.memories.delete(made_.id, { memory_store_id: written.id })
+  for (const call of [
+    () => token.memories.create(read.id, { path: '/x.md', content: 'x' }),
+    () => token.memories.update(note.id, { memory_store_id: read.id, content: 'x' }),
+    () => token.memories.delete(note.id, { memory_store_id: read.id }),
+    () => token.memories.list(another.id),
+    () => token.memories.create(another.id, { path: '/x.md', content: 'x' }),
+    () => token.retrieve(written.id),
+    () => token.update(written.id, { name: 'x' }),
+    () => token.memoryVersions.list(written.id),
+  ]) await refused(call(), 403, 'PermissionDeniedError')
+})
+
+test('work that nobody has taken ends with what its session waited for', async () => {
+  const session = await inside({ name: 'mine' })
+  const api = beta.environments.work
+  await turn(session, [say('look around')])
+  assert.equal((await api.stats(session.environment_id)).depth, 1)
+  await turn(session, [{ type: 'user.interrupt' }])
+  assert.equal((await api.stats(session.environment_id)).depth, 0)
+  assert.equal(await api.poll(session.environment_id), null, 'nobody is sent to a session that rests')
+  const [work] = await all(api.list(session.environment_id))
+  assert.equal(work.state, 'stopped')
+  await refused(api.ack(work.id, { environment_id: session.environment_id }), 409, 'ConflictError')
 })
 
 test('work of others, and of environments that have none, is refused', async () => {

@@ -1,7 +1,7 @@
 // Each protocol of a client over each protocol of a provider, whole and streaming.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { PNG, protocols } from './support.mjs'
+import { PNG, anthropic, openai, protocols } from './support.mjs'
 
 const USAGE = { prompt: 125, cached: 20, output: 42 }
 
@@ -55,3 +55,29 @@ for (const [client, { ask }] of Object.entries(protocols)) {
     }
   }
 }
+
+test('both SDKs list the models', async () => {
+  for (const sdk of [anthropic, openai]) {
+    const names = []
+    for await (const model of sdk.models.list()) names.push(model.id)
+    assert.deepEqual(names.sort(), ['through-chat', 'through-messages', 'through-responses'])
+  }
+})
+
+test('both SDKs are told of one model, and that there is no other', async () => {
+  for (const sdk of [anthropic, openai]) {
+    for (const name of ['through-chat', 'by-chat/some/thing']) assert.equal((await sdk.models.retrieve(name)).id, name)
+    await assert.rejects(sdk.models.retrieve('nonsense'), { status: 404 })
+  }
+})
+
+test('tokens are counted by a provider that does, and estimated for others', async () => {
+  const messages = [{ role: 'user', content: 'word '.repeat(1000) }]
+  for (const provider of ['messages', 'chat', 'responses']) {
+    const { data, response } = await anthropic.messages
+      .countTokens({ model: `through-${provider}`, messages })
+      .withResponse()
+    assert.ok(data.input_tokens >= 1000, provider)
+    assert.equal(response.headers.get('x-pons-estimate'), provider === 'messages' ? null : 'true')
+  }
+})

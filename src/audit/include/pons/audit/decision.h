@@ -25,6 +25,7 @@ struct Decision {
   std::string method;
   std::string host;
   std::uint16_t port = 0;
+  std::vector<std::string> aliases{};    // the names that the host stood for when it was dialled
   std::string protocol;                  // "h2", "http/1.1", "tls", "tcp", "dns"
   std::string path;                      // what stands behind a '?' or '#' is left out
   std::vector<std::string> credentials;  // names

@@ -18,6 +18,7 @@ struct JsonPlace {
   const Json& value;
   std::string pointer;
 
+  // What is not there is null, which every reader refuses by its place.
   JsonPlace at(std::string_view key) const;
   JsonPlace at(std::size_t index) const;
   bool has(const char* key) const { return value.contains(key); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <set>
@@ -41,6 +42,9 @@ struct CallWish {
   std::string model;       // as it is priced, and as keys name it
   std::string asked = {};  // what the client calls it: a key that allows this name allows the call
   std::string provider;
+  // What it is a part of, if somebody will ask what that came to: 16 to 64 small letters and
+  // digits, which no other question ever has. Empty: nothing.
+  std::string question = {};
   // It goes to the provider at once: as if sent() were called, and in the same write.
   bool is_sent = false;
   // Instead of the table's: of what costs nobody anything. Outlives the book.
@@ -77,6 +81,8 @@ class Call {
   void progress(const models::Usage& usage);
   // What it cost, in nano-dollars; 0 when its time was over before, and it was charged then.
   std::int64_t settle(const models::Usage& usage, Outcome outcome);
+  // Nobody was asked after all: as if it had never been, also where it counts as sent.
+  void withdraw();
 
  private:
   friend class Book;
@@ -85,6 +91,13 @@ class Call {
   Book* book_;
   std::uint64_t number_;
   std::string id_;
+};
+
+// What all calls of a question came to.
+struct QuestionUse {
+  models::Usage usage;
+  std::int64_t cost_nano = 0;
+  std::int64_t calls = 0;
 };
 
 // A call that has ended, as it was charged.
@@ -100,6 +113,18 @@ class CallLog;
 class Ledger;
 struct Settled;
 
+// Questions of which no call is begun any more: what of one is on its way here arrives long before
+// it is forgotten.
+class EndedQuestions {
+ public:
+  void add(std::string question, TimePoint now);
+  bool contains(std::string_view question) const { return all_.contains(question); }
+
+ private:
+  std::set<std::string, std::less<>> all_;
+  std::deque<std::pair<TimePoint, std::string>> oldest_first_;
+};
+
 class Book {
  public:
   // Finishes what a process before has left. The store, the clock and the loop outlive it.
@@ -111,9 +136,14 @@ class Book {
   Keys& keys() { return *keys_; }
   const Prices& prices() const { return prices_; }
 
-  // kDenied: the key is not good, or not for this model. kNotFound: the model has no price. kLimit:
-  // a limit is reached, and `refused` says which. kUnavailable: it cannot be recorded.
+  // kDenied: the key is not good, or not for this model, or the question is over. kNotFound: the
+  // model has no price. kLimit: a limit is reached, and `refused` says which. kUnavailable: it
+  // cannot be recorded.
   Result<Call> begin_call(CallWish wish, Refused* refused = nullptr);
+  // What a question came to, of which nobody waits for more: from now on no call of it is begun.
+  // kConflict: one is still under way. Asked again it says the same, for as long as single calls
+  // are kept.
+  Task<Result<QuestionUse>> end_question(std::string question);
   // Time that a sandbox has run, once for each `sandbox_id` for as long as single calls are kept:
   // false when it was charged before. Limits do not keep it from being counted. kConflict: somebody
   // charges it right now.
@@ -122,7 +152,10 @@ class Book {
   // Hears of every call that ends while this process lives.
   using Witness = std::function<void(const Charged&)>;
   void set_witness(Witness witness) { witness_ = std::move(witness); }
-  std::vector<Warning> take_warnings() { return counters_.take_warnings(); }
+  // Hears of each limit of which so much is used that someone should look, when it comes to that,
+  // whatever is charged: once in each window.
+  using Alarm = std::function<void(const Warning&)>;
+  void set_alarm(Alarm alarm) { alarm_ = std::move(alarm); }
 
   // Everything that was settled before is in it.
   Task<Result<std::vector<UsageRow>>> usage(UsageQuery query);
@@ -152,14 +185,17 @@ class Book {
   void progress(std::uint64_t number, const models::Usage& usage);
   std::int64_t settle(std::uint64_t number, const models::Usage& usage, Outcome outcome);
   void drop(std::uint64_t number);
+  void withdraw(std::uint64_t number);
   void finish(std::uint64_t number, Settled settled);
   void tell(const Settled& settled) const;
+  void raise_alarm();
 
   linux::Loop& loop_;
   const Clock& clock_;
   Prices prices_;
   BookOptions options_;
   Witness witness_;
+  Alarm alarm_;
   std::int64_t latest_ms_ = 0;
   Counters counters_;
   std::unique_ptr<Keys> keys_;
@@ -167,6 +203,7 @@ class Book {
   std::unique_ptr<CallLog> log_;
   std::unordered_map<std::uint64_t, std::unique_ptr<State>> calls_;  // by reservation
   std::set<std::string, std::less<>> charging_;                      // sandboxes
+  EndedQuestions ended_;
   bool storing_ = false;
   linux::Event stored_;
   linux::Event wake_;

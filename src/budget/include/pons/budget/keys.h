@@ -28,6 +28,8 @@ std::optional<KeyKind> parse_kind(std::string_view name);
 
 inline constexpr std::size_t kKeyDepthMax = 8;
 inline constexpr std::size_t kGoodKeysMax = 100'000;
+// Agents of a project that have a key of their own.
+inline constexpr std::size_t kAgentsMax = 200;
 // Behind it stand 40 hexadecimal digits, of which only the SHA-256 is kept.
 inline constexpr std::string_view kSecretPrefix = "ponsm_";
 
@@ -74,7 +76,9 @@ struct NewKey {
 };
 
 struct KeyList {
+  enum class Which : std::uint8_t { kAll, kGood };
   std::string project_id;
+  Which which = Which::kAll;   // kGood: without the revoked ones
   std::string parent_id = {};  // empty: of the whole project
   std::string after = {};      // the last id of the page before
   std::int64_t rows_max = 1'000;
@@ -91,13 +95,17 @@ class Keys {
 
   // The root of a project, made when it is asked for first.
   Task<Result<Key>> ensure_root(std::string project_id);
+  // What an agent of the project is charged to: a key below the root that nobody can call with,
+  // made when it is asked for first. The root itself once a project has very many of them. kDenied:
+  // it was revoked, and with it the agent.
+  Task<Result<Key>> ensure_agent(std::string project_id, std::string name);
   Task<Result<NewKey>> create(KeyWish wish);
   Task<Result<Key>> update(std::string id, KeyChange change);
   // And with it all below. A root stays: a limit of 0 stops a project. kNotFound: there is none
   // that is good.
   Task<Result<void>> revoke(std::string id);
   Task<Result<void>> revoke_expired();
-  // By id, revoked ones among them.
+  // By id.
   Task<Result<std::vector<Key>>> list(KeyList which);
 
   // kDenied unless the key and all above it are good now.
@@ -127,6 +135,7 @@ class Keys {
   TextMap<Key> keys_;
   TextMap<std::string> id_of_hash_;
   TextMap<std::string> root_of_project_;
+  TextMap<std::size_t> agents_of_root_;  // how many
 };
 
 }  // namespace pons::budget

@@ -11,7 +11,7 @@
 
 // What models cost. Money is counted in nano-dollars; a price is nano-dollars per million tokens,
 // so that a decimal of nine places is kept exactly. In files a price is decimal text: US dollars
-// per million tokens ("0.075").
+// per million tokens ("0.075"), of searches US dollars per thousand.
 
 namespace pons::budget {
 
@@ -33,6 +33,7 @@ struct Price {
   };
 
   TokenPrices tokens;
+  std::int64_t search = 0;  // nano-dollars for a thousand searches of the web
   std::optional<Long> long_prompt = std::nullopt;
   std::int64_t context_tokens = 0;  // of the prompt, at most; 0: not known
   std::int64_t output_tokens_max = 0;
@@ -44,6 +45,7 @@ struct Price {
 
 // What a provider reports is not believed beyond this, for each kind of token; nor below zero.
 inline constexpr std::int64_t kTokensMax = 1'000'000'000;
+inline constexpr std::int64_t kSearchesMax = 10'000;
 models::Usage within_bounds(models::Usage usage);
 
 // In nano-dollars, rounded up; `percent` of the price.

@@ -23,9 +23,13 @@ std::string_view name_of(Outcome outcome);  // "done" … "sandbox"
 
 // Days since 1970, UTC; both ends are in it.
 struct UsageQuery {
+  // kAgents: of each agent, at or below `node_id`.
+  enum class Of : std::uint8_t { kNodes, kAgents };
   std::string project_id;
   std::string node_id = {};  // empty: all
-  std::string model = {};    // empty: all
+  Of of = Of::kNodes;
+  std::string agent = {};  // of kAgents, the name of one; empty: all
+  std::string model = {};  // empty: all
   std::int64_t first_day = 0;
   std::int64_t last_day = INT64_MAX;
   std::int64_t rows_max = 1'000;
@@ -36,6 +40,7 @@ struct UsageQuery {
 // of the project.
 struct UsageRow {
   std::string node_id;
+  std::string agent = {};  // its name, if the node is one
   std::string model;
   std::int64_t day = 0;
   models::Usage usage;

@@ -31,14 +31,16 @@ namespace pons::cell {
 inline constexpr uint32_t kFileRecordMagic = 0x46494C45;   // "FILE"
 inline constexpr uint32_t kWatchRecordMagic = 0x57415443;  // "WATC"
 
-inline constexpr uint32_t kAttributesBytesMax = 4096;
+inline constexpr uint32_t kAttributesBytesMax = 8192;
 
 enum class FileKind : uint32_t { kOther = 0, kFile = 1, kDirectory = 2, kLink = 3 };
 
 // Followed by name_size bytes of path relative to the argument (empty for the argument itself) and
-// link_size bytes of the link's target. Paths are bytes and may be no valid UTF-8. Behind them
-// stand attributes_size bytes: name and value of each extended attribute of "user.",
-// zero-terminated, as far as there is room and no zero in them.
+// link_size bytes of the link's target. Paths are bytes and may be no valid UTF-8. Of a link that
+// leads somewhere, has_end is 1 and end_… tell what the kernel finds there; end_path_size bytes say
+// where that is, as far as it has a name. Behind them stand attributes_size bytes: name and value
+// of each extended attribute of "user.", zero-terminated, as far as there is room and no zero in
+// them.
 struct FileRecord {
   uint32_t magic;
   FileKind kind;
@@ -51,6 +53,11 @@ struct FileRecord {
   uint64_t size;
   uint64_t inode;
   int64_t modified_ns;
+  uint32_t has_end;
+  FileKind end_kind;
+  uint32_t end_mode;
+  uint32_t end_path_size;
+  uint64_t end_size;
 };
 
 enum class Change : uint32_t { kCreate = 1, kWrite = 2, kRemove = 3, kRename = 4, kMode = 5 };
@@ -62,6 +69,6 @@ struct WatchRecord {
   uint32_t reserved;
 };
 
-static_assert(sizeof(FileRecord) == 56 && sizeof(WatchRecord) == 16);
+static_assert(sizeof(FileRecord) == 80 && sizeof(WatchRecord) == 16);
 
 }  // namespace pons::cell

@@ -90,15 +90,18 @@ struct ReplyHeader {
 // then `environment_count` times "NAME=value".
 struct Claim {
   uint32_t environment_count;
-  uint32_t reserved;
+  uint32_t output_kib_max;  // what the output of all jobs together may take of the sandbox's memory
+                            // (0: kOutputBytesDefault): past it that of ended ones goes, oldest
+                            // first, and what running ones have is not getting larger
 };
 
 enum StartFlags : uint32_t {
   kShellLine = 1U << 0,  // one argument: a line for /bin/sh, from the waiting shell if it can be
   kTerminal = 1U << 1,   // standard streams are a terminal; there is no separate standard error
   kInputOpen = 1U << 2,  // standard input stays open for kWrite; otherwise it is empty
-  kLossless = 1U << 3,   // when the buffer is full the job waits for its reader
+  kLossless = 1U << 3,   // when the buffer is full the job waits for its reader, however long
   kBuiltin = 1U << 4,    // argv[0] names a program inside the cell (see builtin.h), not a file
+  kKillAtTimeout = 1U << 5,  // at timeout_ms, without SIGTERM before
 };
 
 // Strings: user (empty: the claim's), directory (empty: the claim's), argv, then environment on top
@@ -119,7 +122,11 @@ struct Start {
 };
 
 inline constexpr uint64_t kBufferBytesDefault = 8ULL << 20;
+inline constexpr uint64_t kOutputBytesDefault = 32ULL << 20;
 inline constexpr uint64_t kBufferBytesMax = 256ULL << 20;
+// A job whose buffer is full waits for a reader that asked so recently; without one the oldest
+// bytes make room. Of several readers the foremost counts.
+inline constexpr uint64_t kReaderMsMax = 10'000;
 
 struct Read {
   uint64_t output_offset;
@@ -133,9 +140,15 @@ struct Write {
                     // twice, and past a gap, or while another write waits, none are taken
 };
 
+enum class Reach : uint32_t {
+  kProcess = 0,  // the first one
+  kGroup = 1,    // its process group
+  kJob = 2,      // all of them, wherever they have moved to; SIGKILL only
+};
+
 struct Signal {
   int32_t number;
-  uint32_t whole_group;  // 1: the job's process group, 0: its first process
+  Reach reach;
 };
 
 struct Resize {

@@ -124,16 +124,23 @@ struct TelemetryConfig {
   bool operator==(const TelemetryConfig&) const = default;
 };
 
+enum class OtherBrains : std::uint8_t { kRefused, kShared };
+
 // Where the brain keeps everything.
 struct StoreConfig {
   std::string postgres;        // a URL without a password; empty: SQLite in the state directory
   std::string password_env;    // variable that holds the database's password; empty: none
   std::string password_file;   // the same in a file
   std::string authority_file;  // certificates that the database's must lead to; empty: the system's
+  OtherBrains others = OtherBrains::kRefused;  // that use the same database
   bool operator==(const StoreConfig&) const = default;
 };
 
-enum class Harness : std::uint8_t { kNative, kOpencode, kClaudeCode, kCodex, kPi };
+// How the packages that environments of the API name are brought.
+struct PackagesConfig {
+  std::string network;  // one of `environments`; empty: the hosts of the machine's own managers
+  bool operator==(const PackagesConfig&) const = default;
+};
 
 // Names where a credential may go. The credential itself is never part of the configuration.
 struct CredentialConfig {
@@ -149,20 +156,23 @@ struct Config {
   TlsConfig tls;
   PlainHttpRule plain_http = PlainHttpRule::kLoopback;
   std::string domain;                           // of sandboxes' ports; empty: none
+  std::string allowed_origins;                  // of pages; separated by one space; empty: none
   std::string state_dir = default_state_dir();  // absolute, no trailing slash
   LogConfig log;
   LimitsConfig limits;
   SupervisorConfig supervisor;
   ConfinementConfig confinement;
   SandboxConfig sandbox;
-  Harness harness = Harness::kNative;
+  std::string harness = "native";  // or the name of one, also of `harnesses`
   GatewayConfig gateway;
   MetricsConfig metrics;
   TelemetryConfig telemetry;
   StoreConfig store;
+  PackagesConfig packages;
   std::map<std::string, std::string> providers;     // of models: JSON text
   std::map<std::string, std::string> models;        // what answers to a name: JSON text
   std::map<std::string, std::string> agents;        // who may be talked to: JSON text
+  std::map<std::string, std::string> harnesses;     // recipes: JSON text
   std::map<std::string, std::string> environments;  // network policies: JSON text
   std::map<std::string, CredentialConfig> credentials;
   bool operator==(const Config&) const = default;
@@ -195,7 +205,6 @@ inline constexpr std::size_t kIssuesMax = 20;
 
 struct LoadedConfig {
   Config config;
-  std::vector<ConfigIssue> warnings;
   std::string file;  // empty: defaults
   bool operator==(const LoadedConfig&) const = default;
 };

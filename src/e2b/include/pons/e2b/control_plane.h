@@ -62,6 +62,8 @@ class ControlPlane {
                Surroundings& surroundings, ControlSettings settings);
 
   Task<> handle(http::Exchange& exchange) { return handler_(exchange); }
+  // Answers a request that gets no further, in the words that its caller expects.
+  static void refuse(http::Exchange& exchange, int status, std::string_view message);
   // Tells the store of sandboxes that ended by themselves; happens now and then without being
   // asked.
   Task<Result<void>> record_ends();
@@ -100,7 +102,8 @@ class ControlPlane {
   Task<Result<sandbox::SandboxInfo>> find(const Caller& caller, std::string id);
   Task<Result<sandbox::SandboxInfo>> fork_one(const Caller& caller,
                                               const sandbox::SandboxInfo& from,
-                                              sandbox::Milliseconds timeout);
+                                              sandbox::Milliseconds timeout,
+                                              std::string checkpoint);
   Task<Result<void>> end_processes(std::string id);
   Task<> follow_ends();
   // The name by which the warden knows the template that the caller means.

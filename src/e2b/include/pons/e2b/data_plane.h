@@ -27,7 +27,11 @@ class DataPlane {
 
   // By header fields or host name, or as a file by token or signature. Nobody else may answer it.
   bool is_for_sandbox(const http::RequestHead& head) const;
+  // True of one of these that a program in the sandbox answers.
+  bool is_for_program(const http::RequestHead& head) const;
   Task<> handle(http::Exchange& exchange);
+  // Answers a request for a sandbox that gets no further, in the words that its caller expects.
+  static void refuse(http::Exchange& exchange, const Error& error);
 
  private:
   class Door;

@@ -24,6 +24,9 @@ struct Access {
 };
 
 void put_labels(const Access& access, std::map<std::string, std::string>& labels);
+// Marks one that was paused with its files and without its processes. Only its owner wakes it.
+inline constexpr const char* kColdPauseLabel = "e2b.cold_pause";
+bool is_paused_cold(const sandbox::SandboxInfo& info);
 // Nothing where it is no sandbox of this protocol: other callers of the warden have theirs.
 std::optional<Access> read_labels(const sandbox::SandboxInfo& info);
 

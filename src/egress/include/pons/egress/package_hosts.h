@@ -24,6 +24,10 @@ using PackageHosts = std::map<std::string, std::vector<PackageHost>, std::less<>
 // and passwords in addresses are dropped. Files that cannot be read count as absent.
 PackageHosts read_package_hosts(const std::string& root = "/");
 
+// What npm and pip of this machine ask in place of what they would ask by themselves: {"npm":
+// "https://npm.example.org/"}, without user and password.
+std::map<std::string, std::string> read_package_registries(const std::string& root = "/");
+
 // {"apt": ["deb.example.org:443"]}: from who may read the configuration to who may not.
 Json to_json(const PackageHosts& hosts);
 Result<PackageHosts> parse_package_hosts(const Json& json);

@@ -49,6 +49,7 @@ struct PolicyLimits {
 
 struct PolicyRule;  // policy_rule.h: private
 struct FieldRule;
+struct HostPattern;
 
 // What one sandbox may reach, compiled from a document. Immutable: a change is a new policy with a
 // higher generation, by which those who act on an older one know to ask again.
@@ -75,7 +76,8 @@ class Policy {
   // Whose secrets its field rules mean, and whose its vaults are; empty: it has none of either.
   const std::string& project() const { return project_; }
   const std::vector<FieldRule>& field_rules() const { return fields_; }
-  // Those for the destination, in order: the last one for a field counts.
+  // Those of the pattern that names the destination most closely, and of no other: its own name, or
+  // the longest wildcard. In order: the last one for a field counts.
   std::vector<const FieldRule*> fields_for(const Destination& destination) const;
 
   // True when a field rule puts that secret into requests.
@@ -92,17 +94,29 @@ class Policy {
   Decision judge_request(const Destination& destination, std::uint16_t port,
                          std::string_view method, std::string_view target) const;
 
+  // Why no person's word alone opens the way to it; empty: it may. Such a word says a name and a
+  // port, and must not undo what rules say more exactly.
+  std::string_view find_obstacle(const Destination& destination) const;
+  // The same, which allows that name there, too, at public addresses; no methods: every one. Of the
+  // same generation: whatever this one allows is allowed still.
+  std::shared_ptr<const Policy> widened(const names::HostName& name, std::uint16_t port,
+                                        std::vector<std::string> methods, std::string source) const;
+
   // True when requests to it must be seen: methods, paths, or a rule that says so.
   bool needs_inspection(const Destination& destination, std::uint16_t port) const;
   // True when a stub may stand in the text of a request there, as it is: models are told what
   // happened, and a stub in that story must not end it.
   bool tolerates_stubs(const Destination& destination, std::uint16_t port) const;
+  // True when no credential may go there but one that a binding or a field rule puts in place:
+  // not one that the sandbox has from elsewhere, even where nothing is bound.
+  bool requires_stubs(const Destination& destination, std::uint16_t port) const;
   // True when bytes that are neither TLS nor HTTP may pass; never where requests must be seen.
   bool allows_opaque(const Destination& destination, std::uint16_t port) const;
 
  private:
   friend class PolicyCompiler;
   Policy();
+  Policy(const Policy&);
   std::vector<const PolicyRule*> rules_for(const Destination& destination) const;
   std::vector<const PolicyRule*> rules_for(const Destination& destination,
                                            std::uint16_t port) const;
@@ -119,6 +133,7 @@ class Policy {
   bool prefers_allow_ = false;
   std::string project_;
   std::vector<FieldRule> fields_;
+  std::vector<HostPattern> field_hosts_;  // of them, and those for which nothing is set
 };
 
 // gateway.pons.internal and tools.pons.internal: always there, in every mode.

@@ -37,8 +37,7 @@ Result<TrustFiles> make_trust_files(const CertificateAuthority& authority,
                                     const std::string& host_bundle_path = kHostBundlePath);
 
 // Variables for programs that look elsewhere than in the usual places. Each is read by one family
-// of programs and means nothing to others. Java has none here: its options print a line on standard
-// error each time it starts, and the Java of distributions finds the file.
+// of programs and means nothing to others. Java tells on standard error that it has read its own.
 std::map<std::string, std::string> trust_environment(
     const std::string& bundle_path = kTrustBundlePath,
     const std::string& authority_path = kTrustAuthorityPath);

@@ -40,7 +40,7 @@ struct ProviderSettings {
   KeyHeader key_header = KeyHeader::kBearer;
   std::vector<KeySource> keys;      // none: it asks for none
   std::vector<std::string> serves;  // patterns of model names that need no entry of their own
-  std::string authority_file;       // of a private certificate authority; empty: the system's
+  std::string authority_file;       // of a private authority, for who starts; empty: the system's
   std::string proxy;                // "http://host:port" that takes CONNECT; empty: none
   std::string script;               // of a scripted provider: its JSON; it has no url
   std::size_t concurrent = 0;       // calls at a time; 0: as many as come
@@ -50,7 +50,12 @@ struct ProviderSettings {
 
   bool is_scripted() const { return !script.empty(); }
   bool speaks(models::Protocol protocol) const;
+  // Nobody waits longer than this for its next word.
+  Duration longest_silence() const;
 };
+
+// Who is asked last has so many times the time until it answers: behind it is only a refusal.
+inline constexpr int kLastPatience = 2;
 
 // One model of one provider.
 struct Deployment {
@@ -70,6 +75,8 @@ struct ModelRoute {
 struct ModelSettings {
   std::map<std::string, ProviderSettings, std::less<>> providers;
   std::map<std::string, ModelRoute, std::less<>> routes;
+
+  Duration longest_silence() const;  // of all providers
 };
 
 // The documents of `providers` and `models` in pons.yaml. Without a provider there is one that

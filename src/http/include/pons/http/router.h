@@ -14,8 +14,10 @@ using PathValues = std::vector<std::string_view>;
 using RouteHandler = std::function<Task<>(Exchange&, const PathValues&)>;
 
 struct Route {
-  std::string_view method;   // static text
-  std::string_view pattern;  // static text: "/v1/things/{id}"; a {name} takes one non-empty segment
+  std::string_view method;  // static text; "*": any
+  std::string_view
+      pattern;  // static text: "/v1/things/{id}"; a {name} takes one non-empty segment,
+                // {...} at its end whatever follows
   RouteHandler handler;
 };
 

@@ -25,7 +25,9 @@ struct ServerLimits {
       std::chrono::seconds(10);  // from a request's first byte to the end of its head
   Duration idle_time = std::chrono::seconds(60);       // between requests
   Duration body_idle_time = std::chrono::seconds(30);  // between two pieces of a body
-  Duration write_stall = std::chrono::seconds(30);     // a client that takes nothing
+  // Where some requests have another; empty: none.
+  std::function<Duration(const RequestHead&)> body_idle_time_of{};
+  Duration write_stall = std::chrono::seconds(30);  // a client that takes nothing
 };
 
 // Answers one exchange. May throw only what libraries throw; that becomes a 500.

@@ -24,8 +24,9 @@ class TlsIdentity;
 // Whom a client believes. A chain that holds a certificate with the key of one of `forbidden` is
 // refused, whoever else vouches for it: that is how a proxy never mistakes itself for the origin.
 struct TlsTrust {
-  std::string authority_file;  // PEM; empty: the system's authorities
-  std::string forbidden;       // PEM text, any number of certificates
+  std::string authority_file;    // PEM; empty: the system's authorities
+  std::string forbidden;         // PEM text, any number of certificates
+  std::string authorities = {};  // PEM text instead of a file, for a process that cannot open it
 };
 
 // Keys, certificates and rules for TLS 1.2 and 1.3. Immutable; replace the object to reload (live

@@ -27,10 +27,12 @@ struct CgroupLimits {
 // Nothing where the host does not count it.
 struct CgroupUsage {
   std::optional<std::uint64_t> memory_bytes;
+  std::optional<std::uint64_t> memory_cache_bytes;  // of these: pages of files
   std::optional<std::uint64_t> memory_peak_bytes;
   std::optional<std::uint64_t> cpu_usec;
   std::optional<std::uint64_t> pids;
   std::optional<std::uint64_t> oom_kills;
+  std::optional<std::uint64_t> pids_refused;  // processes and threads beyond the limit
 };
 
 // kOneByOne is what is left where the kernel has no cgroup.kill (version 1, and before Linux 5.14).
@@ -54,6 +56,10 @@ class Cgroup {
   int directory_fd() const;
   // 0: the calling process, which must have one thread only.
   Result<void> join(pid_t pid);
+  // The calling process, which must have one thread only: what it allocates counts here from now
+  // on. Also while the group is frozen, without stopping: kUnsupported where that cannot be
+  // (version 2, or one hierarchy for both).
+  Result<void> join_memory();
 
   // A limit that the host cannot enforce is kUnsupported.
   Result<void> set_limits(const CgroupLimits& limits);

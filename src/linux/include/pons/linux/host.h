@@ -20,7 +20,8 @@ struct HostFeatures {
   bool seccomp = false;
   bool nftables = false;  // in a network namespace of its own
   bool kvm = false;
-  bool overlayfs = false;  // in a mount namespace of its own
+  bool overlayfs = false;        // in a mount namespace of its own
+  bool detached_layers = false;  // overlayfs takes layers that are mounted nowhere
   bool idmapped_tmpfs = false;
   bool loop_devices = false;
   std::string io_limits_missing;  // why devices cannot be limited in speed; empty: they can

@@ -33,6 +33,7 @@ struct OverlayLayers {
   std::string work;                // empty directory of the same filesystem as `upper`
   bool user_xattr = false;         // for a mount made inside a user namespace
   bool skip_sync = false;          // what is written is never forced to disk, not even by fsync(2)
+  std::string source;              // as lists of mounts show it
   bool move_directories = false;  // rename(2) of directories from below works, by a mark in `upper`
 };
 
@@ -55,11 +56,17 @@ class DetachedMount {
   // empty path means the descriptor itself.
   Result<void> attach(int directory_fd_or_cwd, const std::string& path) &&;
   int fd() const { return fd_.get(); }  // usable as a directory
+  // Whoever closes it takes the mount down, and waits for the kernel.
+  UniqueFd give_up() && { return std::move(fd_); }
 
  private:
   explicit DetachedMount(UniqueFd fd) : fd_(std::move(fd)) {}
   UniqueFd fd_;
 };
+
+// Whether this kernel makes overlays of layers that are mounted nowhere. Found by trying, which
+// needs the right to mount.
+bool overlay_takes_detached_layers();
 
 struct MountTraits {
   using Value = std::string;

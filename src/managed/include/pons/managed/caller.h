@@ -13,10 +13,12 @@ namespace pons::managed {
 // Who asks: found out by the front, from the API key; or the operator, who says ?project=NAME.
 struct Caller {
   std::string project;
-  std::string key;         // id of the API key; "operator"
-  std::string request_id;  // may be empty
+  std::string key;           // id of the API key; "operator"
+  std::string request_id;    // may be empty
+  std::string session = {};  // of a worker's token, which opens this one and what it knows
 };
 // kDenied also when the caller has a token for one session, and this is none of that session's.
+// Which memory stores are, the path does not say.
 Result<Caller> caller_of(const http::Exchange& exchange);
 
 // One request of a known caller. `ids` are the values of the route's {names}, in order.

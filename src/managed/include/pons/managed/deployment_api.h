@@ -6,6 +6,8 @@
 #include "pons/base/clock.h"
 #include "pons/http/router.h"
 #include "pons/linux/loop.h"
+#include "pons/managed/harness_choice.h"
+#include "pons/managed/vault_finder.h"
 #include "pons/session/sessions.h"
 #include "pons/store/store.h"
 
@@ -22,6 +24,9 @@ class DeploymentApi {
   DeploymentApi(const DeploymentApi&) = delete;
   DeploymentApi& operator=(const DeploymentApi&) = delete;
 
+  // Without it there are no vaults.
+  void use_vaults(VaultFinder finder);
+  void use_harnesses(HarnessChoice choice);
   // /v1/deployments and /v1/deployment_runs
   std::vector<http::Route> routes();
   // Starts what is due, as long as the process runs.

@@ -18,6 +18,8 @@ struct Refusal {
   std::string message;
   std::string code = {};  // error.details.error_code; empty: none
   std::vector<std::pair<std::string, std::string>> more = {};  // further members of `error`
+  std::string details = {};  // of error.details, beside the code: a JSON object's text
+  bool is_final = false;     // trying again is of no use, though its status says otherwise
 
   Refusal(int status_, std::string type_, std::string message_)
       : status(status_), type(std::move(type_)), message(std::move(message_)) {}
@@ -37,7 +39,8 @@ Refusal bad_request(std::string message);    // 400
 Refusal conflict(std::string message);       // 409
 Refusal is_archived(std::string_view what);  // 400: "the agent is archived"
 
-// The body {"type": "error", …}; 409 says that trying again is of no use, which the SDKs would do.
+// The body {"type": "error", …}; 409, and what is final, says that trying again is of no use: the
+// SDKs would.
 http::Response answer_of(const Refusal& refusal, std::string_view request_id);
 
 }  // namespace pons::managed

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ class TokenDoor {
   virtual ~TokenDoor() = default;
   virtual void open(const SessionToken& token) = 0;
   virtual void close(std::string_view id) = 0;
+  // Those are open, and no other.
+  virtual void replace(const std::vector<SessionToken>& good) = 0;
+  // Doors of other processes that share the store hear that it has changed.
+  virtual void tell_others() = 0;
   // Until the door has heard of what was opened and closed, or a short time has passed.
   virtual Task<> wait_until_heard() = 0;
 };
@@ -43,17 +48,18 @@ class SessionTokens {
   Task<Result<void>> extend(std::string work, Duration time);
   // The work is over.
   Task<Result<void>> end(std::string work);
-  // Tells the door of those that other processes have made, and ends those whose time is over.
+  // Tells the door of those that other processes have made and ended, and ends those whose time is
+  // over.
   Task<Result<void>> keep_up();
 
  private:
   std::int64_t now_ms() const;
   Task<Result<std::vector<SessionToken>>> find(std::string condition, store::Value value);
-  Task<Result<void>> remove(std::vector<SessionToken> tokens);
 
   store::Store& store_;
   const Clock& clock_;
   TokenDoor& door_;
+  std::uint64_t changes_ = 0;  // that the door has been told of
 };
 
 }  // namespace pons::managed

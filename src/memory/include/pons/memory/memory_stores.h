@@ -18,8 +18,8 @@ inline constexpr std::int64_t kFullRowsMax = 20;
 inline constexpr std::int64_t kHitsMax = 50;
 inline constexpr std::size_t kSearchedStoresMax = 32;
 
-// Names of the credentials that a text holds, or whose stand-ins it holds; empty: none. Nothing is
-// written without its answer.
+// Names of the credentials whose values a text holds; empty: none. Nothing is written without its
+// answer. What stands for them in a session's sandboxes is looked for by the session.
 using SecretCheck = std::function<Task<Result<std::vector<std::string>>>(std::string text)>;
 
 struct MemoryLimits {

@@ -22,6 +22,7 @@ struct Usage {
   std::int64_t cache_write_hour = 0;  // for an hour
   std::int64_t output = 0;
   std::optional<std::int64_t> reasoning = std::nullopt;  // nothing: the provider did not say
+  std::int64_t searches = 0;  // of the web, that the provider made and takes money for
 
   std::int64_t prompt() const { return input + cache_read + cache_write + cache_write_hour; }
   bool operator==(const Usage&) const = default;

@@ -168,6 +168,7 @@ struct Request {
   ToolChoice tool_choice;
   std::optional<bool> parallel_tools = std::nullopt;
   std::optional<std::int64_t> output_tokens_max = std::nullopt;
+  bool has_newer_limit = false;  // kChat: it is called max_completion_tokens
   std::optional<double> temperature = std::nullopt;
   std::optional<double> top_p = std::nullopt;
   std::optional<std::int64_t> top_k = std::nullopt;

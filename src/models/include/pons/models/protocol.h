@@ -52,9 +52,15 @@ class StreamWatch {
   // False: this is no event of the protocol (not JSON, no type).
   virtual bool see(const http::ServerEvent& event) = 0;
 
+  // Ends a stream that has passed so far with a failure. What the provider has said of it itself is
+  // taken as told.
+  virtual void end_with(const Failure& failure, std::string& out) const = 0;
+
   const Usage& usage() const { return usage_; }
   bool began() const { return began_; }  // an event of an answer was seen
   bool is_whole() const { return whole_; }
+  // The protocol's own last word was seen: whatever comes behind changes nothing.
+  bool is_sealed() const { return sealed_; }
   const std::optional<Failure>& failure() const { return failure_; }
   // Of the text, thinking and arguments so far: what is charged when no usage comes.
   std::size_t output_bytes() const { return output_bytes_; }
@@ -63,6 +69,7 @@ class StreamWatch {
   Usage usage_;
   bool began_ = false;
   bool whole_ = false;
+  bool sealed_ = false;
   std::optional<Failure> failure_;
   std::size_t output_bytes_ = 0;
 };

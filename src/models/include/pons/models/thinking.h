@@ -20,4 +20,16 @@ std::optional<ThinkingPart> carried_proof(std::string_view text);
 std::int64_t budget_of_effort(std::string_view effort);
 std::string_view effort_of_budget(std::int64_t tokens);
 
+// What a wish that was made in kMessages is in OpenAI's words, and only in those that the model
+// takes; empty: it is not to be told at all, because that is how the model behaves anyhow, or
+// because it would refuse the word.
+std::string_view openai_effort(const ThinkingWish& wish, std::string_view model);
+
+// Whether OpenAI's own models of this name know the limit of an answer only as
+// max_completion_tokens.
+bool wants_newer_limit(std::string_view model);
+
+// Whether a model may make tokens that nobody sees. `is_asked`: the request wishes it to think.
+bool may_think_unseen(std::string_view model, bool is_asked);
+
 }  // namespace pons::models

@@ -25,8 +25,13 @@ class Resolver {
  public:
   Resolver(linux::Loop& loop, ResolverSettings settings);
 
-  // kNotFound when the name does not exist or has no address, kTimeout at the deadline.
-  Task<Result<ResolvedHost>> resolve(HostName name, TimePoint deadline);
+  // Who asks, where there are many: none of them takes so many lookups that others get none.
+  using Asker = std::uint64_t;
+  static constexpr Asker kOurselves = 0;
+
+  // kNotFound when the name does not exist or has no address, kTimeout at the deadline, kLimit when
+  // too many are under way.
+  Task<Result<ResolvedHost>> resolve(HostName name, TimePoint deadline, Asker asker = kOurselves);
 
   // For what is asked from now on; forgets what is known.
   void adopt(ResolverSettings settings);
@@ -44,7 +49,8 @@ class Resolver {
     ResolvedHost host;
     TimePoint expires_at;
   };
-  Task<> look_up(HostName name, std::shared_ptr<Pending> pending);
+  bool has_room_for(Asker asker) const;
+  Task<> look_up(HostName name, Asker asker, std::shared_ptr<Pending> pending);
   Task<> ask_into(HostName name, std::uint16_t type, TimePoint deadline, Result<DnsResponse>& into);
   Task<Result<DnsResponse>> ask(HostName name, std::uint16_t type, TimePoint deadline);
   void remember(const HostName& name, const ResolvedHost& host, std::uint32_t ttl_seconds);
@@ -53,7 +59,8 @@ class Resolver {
   std::shared_ptr<const ResolverSettings> settings_;
   std::unordered_map<HostName, Cached> cache_;
   std::unordered_map<HostName, std::shared_ptr<Pending>> pending_;
-  linux::TaskGroup lookups_;  // last: its tasks use all of the above
+  std::unordered_map<Asker, std::size_t> lookups_of_;  // none of ourselves
+  linux::TaskGroup lookups_;                           // last: its tasks use all of the above
 };
 
 }  // namespace pons::names

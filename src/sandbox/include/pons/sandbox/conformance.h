@@ -82,6 +82,13 @@ class ProviderPromises : public ::testing::TestWithParam<ProviderFactory> {
     must(provider_->write_file(id_, std::move(path), {}, source(std::move(bytes))));
   }
 
+  void wait_for_file(const std::string& name) {
+    EXPECT_EQ(sh("for i in $(seq 500); do test -e ~/" + name + " && exit; sleep 0.02; done; exit 1")
+                  .end->code,
+              0)
+        << name;
+  }
+
   Task<Result<Ran>> follow(std::unique_ptr<JobStream> stream) {
     Ran ran;
     for (;;) {
@@ -220,6 +227,39 @@ TEST_P(ProviderPromises, ATerminalHasItsSize) {
   EXPECT_NE(ran.output.find("33 99"), std::string::npos);
 }
 
+TEST_P(ProviderPromises, ATerminalLearnsOfItsNewSize) {
+  auto stream = must(provider_->execute(
+      id_,
+      {.id = "sized",
+       .shell_line = "trap 'stty size; exit' WINCH; echo > ~/ready; while :; do sleep 0.05; done",
+       .terminal = TerminalSize{.rows = 20, .columns = 20}}));
+  wait_for_file("ready");
+  EXPECT_TRUE(run(provider_->resize(id_, "sized", {.rows = 44, .columns = 55})));
+  EXPECT_NE(must(follow(std::move(stream))).output.find("44 55"), std::string::npos);
+}
+
+TEST_P(ProviderPromises, AJobIsItsUsersAndHasItsLimits) {
+  EXPECT_EQ(run_job({.shell_line = "id -un", .user = "root"}).output, "root\n");
+  EXPECT_EQ(run_job({.shell_line = "id -un", .user = "nobody"}).output, "nobody\n");
+  EXPECT_EQ(run_job({.shell_line = "ulimit -n", .open_files_max = 33}).output, "33\n");
+  EXPECT_NE(
+      run_job({.shell_line = "head -c 20000 /dev/zero > ~/f", .file_bytes_max = 10'000}).end->code,
+      0);
+  EXPECT_LE(must(provider_->stat_file(id_, "f", "")).size, 10'000U);
+  EXPECT_EQ(refused(provider_->execute(id_, {.shell_line = "true", .user = "nobody-of-the-name"})),
+            ErrorCode::kInvalid);
+}
+
+TEST_P(ProviderPromises, ATimeoutWarnsUnlessItIsToKill) {
+  const std::string line = "trap 'echo warned; exit' TERM; echo on; while :; do sleep 0.05; done";
+  const Ran warned = run_job({.shell_line = line, .timeout = std::chrono::seconds(2)});
+  EXPECT_EQ(warned.output, "on\nwarned\n");
+  const Ran killed =
+      run_job({.shell_line = line, .timeout = std::chrono::seconds(2), .kill_at_timeout = true});
+  EXPECT_EQ(killed.output, "on\n");
+  EXPECT_EQ(killed.end->outcome, Outcome::kTimeout);
+}
+
 TEST_P(ProviderPromises, SignalsReachTheJob) {
   auto stream = must(provider_->execute(id_, {.id = "s", .argv = {"/bin/sleep", "60"}}));
   EXPECT_TRUE(run(provider_->signal(id_, "s", SIGTERM)));
@@ -256,7 +296,7 @@ TEST_P(ProviderPromises, WhatIsWrongWithAJobIsAnErrorAndNoJob) {
   EXPECT_EQ(refused(provider_->execute(id_, {})), ErrorCode::kInvalid);
   EXPECT_EQ(refused(provider_->execute(id_, {.argv = {"/no/such/program"}})), ErrorCode::kInvalid);
   EXPECT_EQ(refused(provider_->execute(id_, {.argv = {std::string(200'000, 'x')}})),
-            ErrorCode::kLimit);
+            ErrorCode::kInvalid);
   EXPECT_EQ(refused(provider_->execute("none", {.argv = {"true"}})), ErrorCode::kNotFound);
 }
 
@@ -377,11 +417,30 @@ TEST_P(ProviderPromises, ManyCheckpointsAndCommitsLoseNothing) {
   for (int i = 0; i < 40; ++i) EXPECT_EQ(content("f" + std::to_string(i)), std::to_string(i));
 }
 
+TEST_P(ProviderPromises, ManyCheckpointsAroundMovedDirectoriesLoseNothing) {
+  EXPECT_EQ(sh("mkdir -p ~/a/deep; echo x > ~/a/deep/f; echo y > ~/a/g").end->code, 0);
+  std::string path = "a", other = "b";
+  for (int i = 0; i < 60; ++i) {
+    const std::string name = must(provider_->checkpoint(id_, ""));
+    // Mostly something else happens.
+    if (i % 7 == 0) {
+      EXPECT_EQ(sh("mv ~/" + path + " ~/" + other).end->code, 0);
+      std::swap(path, other);
+    }
+    write(path + "/" + std::to_string(i), std::to_string(i));
+    EXPECT_TRUE(run(provider_->commit(id_, name)));
+  }
+  EXPECT_EQ(content(path + "/deep/f"), "x\n");
+  EXPECT_EQ(content(path + "/g"), "y\n");
+  for (int i = 0; i < 60; ++i)
+    EXPECT_EQ(content(path + "/" + std::to_string(i)), std::to_string(i));
+  EXPECT_EQ(refused(provider_->stat_file(id_, other, "")), ErrorCode::kNotFound);
+}
+
 TEST_P(ProviderPromises, AWriterMakesACheckpointAConflict) {
   must(provider_->execute(
       id_, {.id = "w", .shell_line = "exec 5>~/open; echo ok; read x", .input_open = true}));
-  while (sh("test -e ~/open").end->code != 0) {
-  }
+  wait_for_file("open");
   EXPECT_EQ(refused(provider_->checkpoint(id_, "one")), ErrorCode::kConflict);
   EXPECT_TRUE(run(provider_->close_input(id_, "w")));
 }
@@ -417,7 +476,74 @@ TEST_P(ProviderPromises, AForkHasTheFilesAndIsApart) {
   EXPECT_EQ(must(read_whole(fork, "f")), "both");
 }
 
+TEST_P(ProviderPromises, AForkBesideAProcessLeavesItAtWork) {
+  must(provider_->execute(
+      id_, {.id = "w",
+            .shell_line = "exec 5>>~/open; echo 1 >&5; echo > ~/ready; read x; echo $x >&5",
+            .input_open = true}));
+  wait_for_file("ready");
+  const std::string fork = must(provider_->fork(id_, {})).id;
+  made_.push_back(fork);
+  EXPECT_EQ(must(read_whole(fork, "open")), "1\n");
+  EXPECT_TRUE(run(provider_->write_input(id_, "w", "2\n")));
+  EXPECT_EQ(must(follow(must(provider_->attach(id_, "w", {})))).end->code, 0);
+  EXPECT_EQ(content("open"), "1\n2\n");
+  EXPECT_EQ(must(read_whole(fork, "open")), "1\n");
+  EXPECT_TRUE(must(provider_->list_jobs(fork)).empty());
+}
+
+TEST_P(ProviderPromises, TheSameForkFindsTheSameSandbox) {
+  write("f", "x");
+  const CreateRequest request{.id = "fork-" + id_.substr(id_.size() - 8)};
+  made_.push_back(must(provider_->fork(id_, request)).id);
+  must(provider_->write_file(made_.back(), "f", {}, source("changed")));
+  EXPECT_EQ(must(provider_->fork(id_, request)).id, request.id);
+  EXPECT_EQ(must(read_whole(request.id, "f")), "changed");
+}
+
+TEST_P(ProviderPromises, ForksOfWhatIsKeptHaveTheFilesOfOneMoment) {
+  write("f", "then");
+  for (int i = 0; i < 2; ++i) {
+    made_.push_back(must(provider_->fork(id_, {.keep_checkpoint = "kept"})).id);
+    EXPECT_EQ(must(read_whole(made_.back(), "f")), "then") << i;
+    write("f", "now");
+  }
+  EXPECT_EQ(must(provider_->inspect(id_)).checkpoints, std::vector<std::string>{"kept"});
+  EXPECT_TRUE(run(provider_->commit(id_, "kept")));
+  EXPECT_EQ(content("f"), "now");
+}
+
 // ---- lives and limits
+
+TEST_P(ProviderPromises, ALifetimeThatIsSetEndsItOrPausesIt) {
+  made_.push_back(must(provider_->create({.template_name = GetParam().template_name})).id);
+  const std::string other = made_.back();
+  must(provider_->set_lifetime(id_, Milliseconds(50), true));
+  must(provider_->set_lifetime(other, Milliseconds(50), false));
+  const auto state_of = [&](const std::string& id) {
+    const auto info = run(provider_->inspect(id));
+    return info ? info->state : State::kEnded;
+  };
+  for (int i = 0; i < 500 && (state_of(id_) != State::kPaused || state_of(other) != State::kEnded);
+       ++i)
+    usleep(20'000);
+  EXPECT_EQ(state_of(id_), State::kPaused);
+  EXPECT_EQ(state_of(other), State::kEnded);
+  EXPECT_EQ(must(provider_->set_lifetime(id_, Milliseconds(0), true)).ends_unix_ms, std::nullopt);
+  EXPECT_EQ(must(provider_->resume(id_)).state, State::kRunning);
+  EXPECT_EQ(sh("echo on").output, "on\n");
+}
+
+TEST_P(ProviderPromises, LimitsChangeWhileItRuns) {
+  Limits limits = must(provider_->inspect(id_)).limits;
+  limits.pids = 24;
+  EXPECT_EQ(must(provider_->set_limits(id_, limits)).limits.pids, 24U);
+  const Ran many = sh("for i in $(seq 60); do sleep 5 & done; echo all; kill $(jobs -p)");
+  EXPECT_EQ(many.output.find("all"), std::string::npos) << "there was no process for each";
+  limits.pids = 512;
+  must(provider_->set_limits(id_, limits));
+  EXPECT_EQ(sh("for i in $(seq 60); do sleep 0.01 & done; wait; echo all").output, "all\n");
+}
 
 TEST_P(ProviderPromises, TheSameCreateFindsTheSameSandbox) {
   const CreateRequest request{.id = id_, .template_name = GetParam().template_name};
@@ -473,7 +599,9 @@ TEST_P(ProviderPromises, AJobThatWasKilledIsNotTakenForOneThatLackedMemory) {
 }
 
 TEST_P(ProviderPromises, AFullDiskIsAnErrorOfTheWriterAndNotTheEnd) {
-  EXPECT_NE(sh("head -c 2000000000 /dev/zero > ~/big").end->code, 0);
+  const Ran ran = sh("head -c 2000000000 /dev/zero > ~/big");
+  EXPECT_NE(ran.end->code, 0);
+  EXPECT_TRUE(ran.end->note.starts_with("disk full: ")) << ran.end->note;
   EXPECT_EQ(sh("rm ~/big; echo on").output, "on\n");
 }
 
@@ -498,6 +626,21 @@ TEST_P(ProviderPromises, ASnapshotIsATemplateThatIsHeldByItsSandboxes) {
   EXPECT_EQ(must(read_whole(child, "f")), "kept");
   EXPECT_EQ(refused(provider_->remove_template(name)), ErrorCode::kConflict);
   EXPECT_TRUE(run(provider_->destroy(child)));
+  must(provider_->remove_template(name));
+}
+
+TEST_P(ProviderPromises, ASnapshotIsReplacedAndSandboxesKeepTheirs) {
+  const std::string name = "replaced-" + id_.substr(id_.size() - 8);
+  write("f", "old");
+  must(provider_->snapshot(id_, name));
+  made_.push_back(must(provider_->create({.template_name = name})).id);
+  write("f", "new");
+  must(provider_->snapshot(id_, name));
+  made_.push_back(must(provider_->create({.template_name = name})).id);
+  EXPECT_EQ(must(read_whole(made_[0], "f")), "old");
+  EXPECT_EQ(must(read_whole(made_[1], "f")), "new");
+  EXPECT_EQ(refused(provider_->snapshot(id_, GetParam().template_name)), ErrorCode::kConflict);
+  for (const std::string& id : made_) EXPECT_TRUE(run(provider_->destroy(id)));
   must(provider_->remove_template(name));
 }
 

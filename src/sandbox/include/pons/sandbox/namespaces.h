@@ -54,6 +54,7 @@ class NamespacesProvider final : public Provider {
   Task<Result<std::vector<std::string>>> remove_template(std::string name) override;
 
   Task<Result<SandboxInfo>> create(CreateRequest request) override;
+  Task<Result<SandboxInfo>> create_for_job(CreateRequest request) override;
   Task<Result<SandboxInfo>> inspect(std::string id) override;
   Task<Result<std::vector<SandboxInfo>>> list() override;
   Task<Result<void>> destroy(std::string id) override;
@@ -61,6 +62,7 @@ class NamespacesProvider final : public Provider {
   Task<Result<SandboxInfo>> set_limits(std::string id, Limits limits) override;
   Task<Result<SandboxInfo>> set_lifetime(std::string id, Milliseconds from_now,
                                          bool pause_at_end) override;
+  Task<Result<SandboxInfo>> set_label(std::string id, std::string name, std::string value) override;
   Task<Result<SandboxInfo>> pause(std::string id) override;
   Task<Result<SandboxInfo>> resume(std::string id) override;
 
@@ -71,6 +73,7 @@ class NamespacesProvider final : public Provider {
   Task<Result<void>> write_input(std::string id, std::string job, std::string bytes) override;
   Task<Result<void>> close_input(std::string id, std::string job) override;
   Task<Result<void>> signal(std::string id, std::string job, int number) override;
+  Task<Result<void>> kill(std::string id, std::string job) override;
   Task<Result<void>> resize(std::string id, std::string job, TerminalSize size) override;
 
   Task<Result<std::unique_ptr<ByteSource>>> read_file(std::string id, std::string path,
@@ -97,6 +100,7 @@ class NamespacesProvider final : public Provider {
   Task<Result<TemplateInfo>> snapshot(std::string id, std::string template_name) override;
 
   Task<Result<linux::UniqueFd>> dial(std::string id, std::uint16_t port) override;
+  std::shared_ptr<const void> hold(const std::string& id) override;
 
  private:
   explicit NamespacesProvider(std::unique_ptr<Fleet> fleet);

@@ -18,8 +18,10 @@
 // network; an implementation in this process, in the warden, or at a remote service must not be
 // told apart (conformance.h checks it).
 //
-// Every call that changes something is idempotent by the id in it: repeated after a lost answer, it
-// finds what the first one did.
+// After a lost answer a call is made again. What makes something under an id (create, fork,
+// execute, checkpoint) finds what the first one did. What takes or moves something away (commit,
+// remove_template, remove_file, rename_file) says kNotFound when it is done already; the rest comes
+// out the same twice. Only input, signals and appended bytes arrive as often as they are sent.
 
 namespace pons::sandbox {
 
@@ -31,7 +33,8 @@ struct Limits {
   std::uint32_t cpu_percent = 100;  // 100 is one processor
   std::uint32_t pids = 512;
   std::uint64_t disk_bytes = 0;   // 0: with an upper in memory, memory_bytes less what must stay
-  std::uint64_t disk_inodes = 0;  // 0: 1 per 4 KiB of disk_bytes, with disk_upper per 16 KiB
+  std::uint64_t disk_inodes = 0;  // 0: 1 per 4 KiB of disk_bytes, or as many as memory_bytes leaves
+                                  // room for (1280 bytes each); with disk_upper per 16 KiB
   bool disk_upper = false;        // the writable layer on disk; disk_bytes is needed then
   // How fast that disk may be read and written, with disk_upper only. 0: unlimited. kUnsupported
   // where the host cannot limit it.
@@ -39,7 +42,7 @@ struct Limits {
   std::uint64_t io_write_bytes_per_second = 0;
   std::uint32_t io_read_operations_per_second = 0;
   std::uint32_t io_write_operations_per_second = 0;
-  Milliseconds idle_max{0};      // no job and no call for so long ends it; 0: never
+  Milliseconds idle_max{0};      // no job, call or connection for so long ends it; 0: never
   Milliseconds lifetime_max{0};  // 0: no end
   bool pause_at_end = false;     // at the end of its lifetime it is paused instead, and waits
   Milliseconds freeze_after{0};  // freeze when idle for so long; 0: never
@@ -56,10 +59,12 @@ struct Weakening {
 
 struct TemplateInfo {
   std::string name;
-  std::string kind;                 // "host", "debian", "oci", "snapshot"
-  std::vector<std::string> layers;  // hex digests, topmost first
-  std::string user = "user";        // default of jobs
-  std::string directory;            // default of jobs; empty: the user's home
+  std::string kind;                      // "host", "debian", "oci", "snapshot"
+  std::vector<std::string> layers;       // hex digests, topmost first
+  std::vector<std::string> held_layers;  // in list_templates() only: of a former one by its name,
+                                         // on which sandboxes still stand
+  std::string user = "user";             // default of jobs
+  std::string directory;                 // default of jobs; empty: the user's home
   std::map<std::string, std::string> environment;
   Weakening weakening;
   std::uint64_t bytes = 0;
@@ -89,6 +94,8 @@ struct CreateRequest {
   bool must_be_new = false;  // kConflict when the id is there already
   bool ephemeral = false;    // does not outlive the process of the provider that made it
   std::string checkpoint;    // of fork() alone: the files as they were then; empty: as they are now
+  std::string keep_checkpoint;  // of fork() alone: what it stands on stays with the origin by this
+                                // name, and the next such fork stands on it too; until commit()
 };
 
 struct SandboxInfo {
@@ -103,11 +110,16 @@ struct SandboxInfo {
   Limits limits;
   std::vector<std::string> checkpoints;  // oldest first
   std::uint32_t jobs_running = 0;
+  // Of one that ended and was not destroyed: "idle", "lifetime", "died", "silent", "garbage" or
+  // "lost", and the same in words. Known for a while.
+  std::string ended_by;
+  std::string end_reason;
 };
 
 // Nothing where the host does not count it.
 struct Metrics {
   std::optional<std::uint64_t> memory_bytes;
+  std::optional<std::uint64_t> memory_cache_bytes;  // of these: files that could be read again
   std::optional<std::uint64_t> memory_peak_bytes;
   std::optional<std::uint64_t> cpu_usec;
   std::optional<std::uint64_t> pids;
@@ -150,6 +162,8 @@ struct JobSpec {
   bool input_open = false;  // more may follow with write_input; otherwise input ends after `input`
   std::optional<TerminalSize> terminal;
   Milliseconds timeout{0};
+  bool kill_at_timeout =
+      false;  // SIGKILL at once; otherwise SIGTERM, and two seconds later SIGKILL
   std::uint64_t output_bytes_max = 0;
   std::uint64_t open_files_max = 0;
   std::uint64_t file_bytes_max = 0;
@@ -180,8 +194,12 @@ struct JobInfo {
   std::uint64_t output_bytes = 0;  // ever written
   std::uint64_t error_bytes = 0;
   bool rolled_back = false;
-  std::string note;   // what a person should know: "disk full: …", "busy_writers: …"
-  std::string label;  // in list_jobs() only
+  // What a person should know of one that failed: limits that were met, with figures ("disk full:
+  // …", "too many files: …", "too many processes: …", "out of memory: …"); "the changes are still
+  // there: …".
+  std::string note;
+  std::string label;                        // in list_jobs() only, as the next one
+  std::optional<Milliseconds> ended_ago{};  // nothing of one that runs
 };
 
 struct Output {
@@ -203,7 +221,8 @@ struct JobOffsets {
   std::uint64_t error = 0;
 };
 
-// A job being followed. Leaving it does not end the job.
+// A job being followed. Leaving it does not end the job. One that writes more than is kept waits
+// for whoever follows it and comes back within seconds; of several, for the foremost.
 class JobStream {
  public:
   virtual ~JobStream() = default;
@@ -217,6 +236,14 @@ class JobStream {
 
 enum class FileKind : std::uint8_t { kOther, kFile, kDirectory, kLink };
 
+// What the kernel finds behind a link and those that follow.
+struct LinkEnd {
+  std::string path;  // empty where it has no name
+  FileKind kind = FileKind::kOther;
+  std::uint32_t mode = 0;
+  std::uint64_t size = 0;
+};
+
 struct FileInfo {
   std::string path;  // as asked for, or below it; bytes
   FileKind kind = FileKind::kOther;
@@ -227,6 +254,7 @@ struct FileInfo {
   std::uint64_t inode = 0;
   std::int64_t modified_ns = 0;
   std::string link_target;
+  std::optional<LinkEnd> link_end;                // of a link that leads somewhere
   std::map<std::string, std::string> attributes;  // extended ones of "user.", short ones only
 };
 
@@ -274,6 +302,10 @@ class Provider {
   virtual Task<Result<std::vector<std::string>>> remove_template(std::string name) = 0;
 
   virtual Task<Result<SandboxInfo>> create(CreateRequest request) = 0;
+  // The same for who asks for a job in it next and tells nobody of it before that has begun.
+  virtual Task<Result<SandboxInfo>> create_for_job(CreateRequest request) {
+    return create(std::move(request));
+  }
   virtual Task<Result<SandboxInfo>> inspect(std::string id) = 0;
   virtual Task<Result<std::vector<SandboxInfo>>> list() = 0;
   virtual Task<Result<void>> destroy(std::string id) = 0;  // also of one that is gone
@@ -283,18 +315,27 @@ class Provider {
   // paused: before resuming one whose time is over.
   virtual Task<Result<SandboxInfo>> set_lifetime(std::string id, Milliseconds from_now,
                                                  bool pause_at_end) = 0;
+  // From now on it has this one among its labels; an empty value takes it away.
+  virtual Task<Result<SandboxInfo>> set_label(std::string id, std::string name,
+                                              std::string value) = 0;
   virtual Task<Result<SandboxInfo>> pause(std::string id) = 0;
   virtual Task<Result<SandboxInfo>> resume(std::string id) = 0;
 
   // Starts the job, or joins the one that has its id. Ids of ended jobs are remembered at least for
-  // the next 255 jobs of the sandbox.
+  // the next 255 jobs of the sandbox, their output as long as that of all together has room in a
+  // sixteenth of the sandbox's memory; then the oldest goes first. One with a transaction waits for
+  // the end of another that has one, and is a kConflict when that takes long.
   virtual Task<Result<std::unique_ptr<JobStream>>> execute(std::string id, JobSpec job) = 0;
   virtual Task<Result<std::unique_ptr<JobStream>>> attach(std::string id, std::string job,
                                                           JobOffsets from) = 0;
   virtual Task<Result<std::vector<JobInfo>>> list_jobs(std::string id) = 0;
   virtual Task<Result<void>> write_input(std::string id, std::string job, std::string bytes) = 0;
   virtual Task<Result<void>> close_input(std::string id, std::string job) = 0;
+  // To its process group.
   virtual Task<Result<void>> signal(std::string id, std::string job, int number) = 0;
+  // SIGKILL to all that the job has begun, also in groups and sessions of their own. What has left
+  // it for good (its parents are gone, and it is in another session) is no longer the job's.
+  virtual Task<Result<void>> kill(std::string id, std::string job) = 0;
   virtual Task<Result<void>> resize(std::string id, std::string job, TerminalSize size) = 0;
 
   virtual Task<Result<std::unique_ptr<ByteSource>>> read_file(std::string id, std::string path,
@@ -323,12 +364,21 @@ class Provider {
   // Keeps what happened since and forgets the checkpoint.
   virtual Task<Result<void>> commit(std::string id, std::string name) = 0;
   // A new sandbox with the files of this one, now or at a checkpoint, and none of its processes.
-  // Limits of memory, processor and processes that are 0 are as of this one.
+  // While processes run here, this one is frozen for as long as copying what it wrote takes, and
+  // needs room for that copy; without it, as of a checkpoint. Neither is it changed otherwise. So
+  // it is with snapshot(). Limits of memory, processor and processes that are 0 are as of this one,
+  // and so are variables of the environment that are not named.
   virtual Task<Result<SandboxInfo>> fork(std::string id, CreateRequest request) = 0;
+  // Replaces a template of that name, also while sandboxes of it live: they keep their layers.
   virtual Task<Result<TemplateInfo>> snapshot(std::string id, std::string template_name) = 0;
 
-  // A connection to a port inside, being made: writable when it stands.
+  // A connection to a port inside, being made: writable when it stands. Whoever carries its bytes
+  // holds the sandbox meanwhile.
   virtual Task<Result<linux::UniqueFd>> dial(std::string id, std::uint16_t port) = 0;
+
+  // While the answer lives, the sandbox is in use: neither idle nor frozen for idleness. Nothing
+  // where somebody else sees to that.
+  virtual std::shared_ptr<const void> hold(const std::string& /*id*/) { return nullptr; }
 };
 
 }  // namespace pons::sandbox

@@ -29,6 +29,7 @@ class RemoteProvider final : public Provider {
   Task<Result<SandboxInfo>> set_limits(std::string id, Limits limits) override;
   Task<Result<SandboxInfo>> set_lifetime(std::string id, Milliseconds from_now,
                                          bool pause_at_end) override;
+  Task<Result<SandboxInfo>> set_label(std::string id, std::string name, std::string value) override;
   Task<Result<SandboxInfo>> pause(std::string id) override;
   Task<Result<SandboxInfo>> resume(std::string id) override;
 
@@ -39,6 +40,7 @@ class RemoteProvider final : public Provider {
   Task<Result<void>> write_input(std::string id, std::string job, std::string bytes) override;
   Task<Result<void>> close_input(std::string id, std::string job) override;
   Task<Result<void>> signal(std::string id, std::string job, int number) override;
+  Task<Result<void>> kill(std::string id, std::string job) override;
   Task<Result<void>> resize(std::string id, std::string job, TerminalSize size) override;
 
   Task<Result<std::unique_ptr<ByteSource>>> read_file(std::string id, std::string path,

@@ -19,6 +19,7 @@
 //   GET    /sandboxes/ID/metrics                       Metrics
 //   PUT    /sandboxes/ID/limits       Limits           SandboxInfo
 //   PUT    /sandboxes/ID/lifetime     {"from_now_ms":N,"pause_at_end":false}   SandboxInfo
+//   PUT    /sandboxes/ID/labels       {NAME:VALUE}     SandboxInfo; one label
 //   POST   /run                       RunRequest       lines: {"sandbox":SandboxInfo}, {"job":ID},
 //                                                      then JobEvent …; create, execute and, unless
 //                                                      kept, destroy in one

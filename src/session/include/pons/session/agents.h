@@ -8,8 +8,10 @@
 namespace pons::session {
 
 // The agents of a configuration, by name: JSON text each. There is always one named "default",
-// which asks `model` unless it says otherwise; others begin as it does. An error names the place.
+// which asks `model`, by that harness, unless it says otherwise; others begin as it does. An error
+// names the place.
 Result<std::map<std::string, AgentSpec>> read_agents(
-    const std::map<std::string, std::string>& documents, const std::string& model);
+    const std::map<std::string, std::string>& documents, const std::string& model,
+    const std::string& harness = "native");
 
 }  // namespace pons::session

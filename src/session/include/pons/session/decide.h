@@ -22,6 +22,11 @@ struct BeginCall {
 struct DropCall {
   Seq call = 0;
 };
+// A wish that people need not decide on any more.
+struct DropAccess {
+  std::string request;
+  std::string why;
+};
 struct DropQuestion {
   Seq asked = 0;
 };
@@ -38,8 +43,8 @@ struct EndTurn {
   EndReason reason = EndReason::kEndTurn;
 };
 
-using Command = std::variant<Equip, AskModel, BeginCall, DropCall, DropQuestion, RefuseCall, Say,
-                             ReleaseSandbox, EndTurn>;
+using Command = std::variant<Equip, AskModel, BeginCall, DropCall, DropAccess, DropQuestion,
+                             RefuseCall, Say, ReleaseSandbox, EndTurn>;
 
 // Pure and total. All commands of one answer hold together, in this order. Empty: the session waits
 // for the model, for tools, for a person or for its timer.

@@ -46,6 +46,14 @@ struct ServerGrant {
   bool operator==(const ServerGrant&) const = default;
 };
 
+// Which pages web_fetch may fetch, and how much of one is read.
+struct WebRules {
+  std::vector<std::string> allowed = {};  // hosts, and all below them; empty: any
+  std::vector<std::string> blocked = {};  // the same
+  std::int64_t tokens_max = 0;            // about; 0: as much as any tool may say
+  bool operator==(const WebRules&) const = default;
+};
+
 struct AgentSpec;
 
 // Agents that another may give tasks to, by their names. Copies share them: a state is copied
@@ -72,9 +80,12 @@ struct AgentSpec {
   std::string network;             // or a policy of its own for them: JSON; empty: none
   std::vector<std::string> tools;  // names; empty: the four that every agent may have
   std::vector<std::string> asks;   // those of its tools that a person allows, call by call
+  // Those of which Pons decides whether they ask; `asks` has what it has decided.
+  std::vector<std::string> judged = {};
   std::vector<CustomTool> custom = {};
   std::vector<MemoryGrant> memory = {};
   std::vector<ServerGrant> servers = {};
+  WebRules web = {};
   bool outside = false;                // tools of its machine are done by whoever follows it
   std::int64_t answer_tokens = 8'192;  // of one answer of the model
   std::int64_t context_tokens = 200'000;
@@ -89,7 +100,13 @@ struct AgentSpec {
   bool makes_members = false;  // it may describe an agent that is no member
   Members members = {};
   std::string description = {};  // for whoever may give it tasks
-  std::string machine_of = {};   // the session whose machine it uses; empty: its own
+  // Another session's machine that it uses, by that one's id; where that one has moved, with how
+  // often behind a colon.
+  std::string machine_of = {};
+  // Somebody else's agent that answers in the model's place: its name; empty: none. It lives beside
+  // the brain, with none but these tools, or in the session's machine, with its own.
+  std::string harness = {};
+  bool harness_in_machine = false;
   bool operator==(const AgentSpec&) const = default;
 };
 
@@ -111,6 +128,7 @@ struct Created {
   std::string parent;  // the session that wanted this one; empty: none
   Seq parent_call = 0;
   bool untrusted = false;  // what that one says may be somebody else's words
+  std::string node = {};  // which of the processes that share the store has it; empty: the only one
   bool operator==(const Created&) const = default;
 };
 
@@ -150,6 +168,25 @@ struct AgentChanged {
   bool operator==(const AgentChanged&) const = default;
 };
 
+// What a client has changed of the session, for whoever follows it. It is what the client's side
+// keeps; an AgentChanged behind it is what the session itself has to know of that.
+struct Updated {
+  std::int64_t number = 0;  // of the change: the first is 1; what comes too late is refused
+  std::string changes;      // JSON: members with what they are now
+  bool operator==(const Updated&) const = default;
+};
+
+// The agent that did a call is put away.
+struct ThreadArchived {
+  Seq call = 0;
+  bool operator==(const ThreadArchived&) const = default;
+};
+
+// The session is over: nothing comes behind this.
+struct Archived {
+  bool operator==(const Archived&) const = default;
+};
+
 // What the session is to bring about, and how it is found out whether it has.
 struct OutcomeDefined {
   std::string id;
@@ -168,9 +205,12 @@ struct TimerFired {
   bool operator==(const TimerFired&) const = default;
 };
 
-// The session goes on, in a process that has read its log: what was under way is begun again.
+// The session goes on, in a process that has read its log: what was under way is begun again. On
+// another node it goes on without the sandboxes of the last one.
 struct Resumed {
   std::int64_t epoch = 0;
+  std::string node = {};  // that has it from now on
+  bool unpaid = false;    // the question that was open: ModelCharged says later what it came to
   bool operator==(const Resumed&) const = default;
 };
 
@@ -194,7 +234,8 @@ enum class Purpose : std::uint8_t { kReply, kSummary, kGrade };
 struct ModelAsked {
   Purpose purpose = Purpose::kReply;
   std::int64_t attempt = 1;
-  std::string digest;  // SHA-256 of what is sent
+  std::string
+      digest;  // SHA-256 of the conversation that is sent: messages, not what surrounds them
   bool operator==(const ModelAsked&) const = default;
 };
 
@@ -206,6 +247,7 @@ struct ToolCalled {
   std::string name;
   std::string input;  // JSON
   std::string shown;  // what others may see of it when that is less; empty: all of it
+  bool asks = false;  // it waits until a person allows it
   bool operator==(const ToolCalled&) const = default;
 };
 
@@ -235,7 +277,8 @@ std::string_view name_of(EndReason reason);
 
 struct TurnEnded {
   EndReason reason = EndReason::kEndTurn;
-  std::string message;  // for people; may be empty
+  std::string message;         // for people; may be empty
+  std::int64_t active_ms = 0;  // that the session has been at work in all its turns
   bool operator==(const TurnEnded&) const = default;
 };
 
@@ -283,6 +326,7 @@ struct ServerTrouble {
   std::string server;
   ServerFault fault = ServerFault::kConnection;
   std::string message;
+  std::vector<std::string> redacted = {};
   bool operator==(const ServerTrouble&) const = default;
 };
 
@@ -311,12 +355,18 @@ struct OutcomeGraded {
 enum class Trouble : std::uint8_t { kPassing, kLasting, kBudget, kTooLong, kInterrupted };
 std::string_view name_of(Trouble trouble);
 
+// What the model's side says is the matter with it, where that is known.
+enum class ModelFault : std::uint8_t { kOther, kRateLimited, kOverloaded };
+
 struct ModelFailed {
   Seq asked = 0;
   Trouble trouble = Trouble::kPassing;
+  ModelFault fault = ModelFault::kOther;
   std::string message;
   std::int64_t wait_ms = 0;  // before the next try
   Usage usage = {};          // what it cost nevertheless
+  std::vector<std::string> redacted = {};
+  bool unpaid = false;  // what it cost is not known yet: ModelCharged says it
   bool operator==(const ModelFailed&) const = default;
 };
 
@@ -331,8 +381,9 @@ struct SandboxBound {
   Seq call = 0;
   std::string sandbox;
   std::string sandbox_template;
-  bool kept = false;     // lives on when the turn ends
-  std::string known_as;  // by which id the conversation knows it; empty: its own
+  bool kept = false;      // lives on when the turn ends
+  std::string known_as;   // by which id the conversation knows it; empty: its own
+  std::string node = {};  // on which it is
   bool operator==(const SandboxBound&) const = default;
 };
 
@@ -366,11 +417,50 @@ struct ThreadChanged {
   bool operator==(const ThreadChanged&) const = default;
 };
 
-using Event = std::variant<Created, UserMessage, UserAnswer, Interrupted, TimerFired, Resumed,
-                           ModelAsked, ToolCalled, Said, SandboxReleased, TurnEnded, ModelAnswered,
-                           ContextSummarised, ModelFailed, SandboxBound, ToolEnded, Forked,
-                           UserDecision, UserToolResult, AgentChanged, Equipping, Equipped,
-                           ServerTrouble, ThreadChanged, OutcomeDefined, OutcomeGraded>;
+// What an agent has used whose call had ended before it did: nobody waited for it any more.
+struct AgentCharged {
+  std::string agent;  // its session; counted once
+  Usage usage;
+  bool operator==(const AgentCharged&) const = default;
+};
+
+// What a question has used whose answer never came: nobody waited for it any more, or nobody could
+// say. Counted once.
+struct ModelCharged {
+  std::string question;  // by its name in the session (state.h)
+  Usage usage;
+  bool operator==(const ModelCharged&) const = default;
+};
+
+// A program in one of its sandboxes asks to reach what the sandbox's rules do not allow. A person
+// decides, by a UserDecision with this event's number.
+struct AccessAsked {
+  std::string request;  // its id, by which egress knows it; asked once
+  std::string host;
+  std::int64_t port = 0;
+  std::string wish;  // JSON, for people: host, port, methods, and a reason in a stranger's words
+  std::string node = {};  // on which the sandbox is
+  bool operator==(const AccessAsked&) const = default;
+};
+
+// kWithdrawn: nobody waits for it any more. kFailed: a person allowed it, and nothing came of that.
+enum class AccessOutcome : std::uint8_t { kAllowed, kDenied, kWithdrawn, kFailed };
+std::string_view name_of(AccessOutcome outcome);
+
+struct AccessEnded {
+  std::string request;
+  AccessOutcome outcome = AccessOutcome::kWithdrawn;
+  std::string message;  // why not, in a person's words or ours; may be empty
+  bool operator==(const AccessEnded&) const = default;
+};
+
+using Event =
+    std::variant<Created, UserMessage, UserAnswer, Interrupted, TimerFired, Resumed, ModelAsked,
+                 ToolCalled, Said, SandboxReleased, TurnEnded, ModelAnswered, ContextSummarised,
+                 ModelFailed, SandboxBound, ToolEnded, Forked, UserDecision, UserToolResult,
+                 AgentChanged, Equipping, Equipped, ServerTrouble, ThreadChanged, OutcomeDefined,
+                 OutcomeGraded, AgentCharged, AccessAsked, AccessEnded, ModelCharged, Updated,
+                 ThreadArchived, Archived>;
 
 // "user.message", "tool.ended" …
 std::string_view type_of(const Event& event);

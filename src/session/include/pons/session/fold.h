@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "pons/session/state.h"
 
 namespace pons::session {
@@ -9,5 +11,8 @@ namespace pons::session {
 // but the head.
 void fold(State& state, const StoredEvent& stored);
 State fold(State state, const std::vector<StoredEvent>& events);
+
+// Whom a call of that tool waits for when it is begun.
+WaitsFor whom_it_waits_for(const State& state, std::string_view tool);
 
 }  // namespace pons::session

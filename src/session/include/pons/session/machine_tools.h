@@ -29,8 +29,9 @@ struct MachineCommand {
   std::string input;
   std::int64_t timeout_seconds = 0;
 };
-// An error is a sentence for the model.
-Result<MachineCommand> read_machine_call(std::string_view name, std::string_view input);
+// An error is a sentence for the model. The rules are those of web_fetch.
+Result<MachineCommand> read_machine_call(std::string_view name, std::string_view input,
+                                         const WebRules& web = {});
 
 // The command uses a shell of that name, with a place and variables of its own. `name`: an id.
 void use_own_shell(MachineCommand& command, std::string_view name);

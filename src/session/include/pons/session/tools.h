@@ -17,6 +17,10 @@ inline constexpr std::string_view kExecute = "sandbox_execute";
 inline constexpr std::string_view kAskHuman = "ask_human";
 inline constexpr std::string_view kSpawnAgent = "spawn_agent";
 
+// Whoever answers in the model's place may use tools of its own, where it lives: an answer asks for
+// such a call by an id of this form, though it is being done already.
+inline constexpr std::string_view kOwnCall = "own_";
+
 // In AgentSpec::tools, alone: the agent has none of these.
 inline constexpr std::string_view kNoTool = "none";
 
@@ -29,6 +33,12 @@ inline constexpr std::int64_t kDepthMax = 2;
 inline constexpr std::size_t kThreadsMax = 25;
 
 bool is_allowed(const AgentSpec& agent, std::string_view tool);
+// Whoever answers in the model's place lives in the session's machine.
+bool is_harness_inside(const AgentSpec& agent);
+// What its commands print may be somebody else's words.
+bool has_network(const AgentSpec& agent);
+// Whoever answers in the model's place does it itself.
+bool is_own_call(const AgentSpec& agent, std::string_view tool_use_id);
 // Whoever follows the session does it.
 bool is_done_outside(const AgentSpec& agent, std::string_view tool);
 // What it says may be the words of somebody who is neither the user nor the agent.

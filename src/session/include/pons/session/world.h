@@ -19,12 +19,30 @@
 
 namespace pons::session {
 
+// Of a sandbox.
+struct ProvisionOrder {
+  std::string sandbox;  // its id: asked for twice, it is made once
+  std::string sandbox_template;
+  std::string environment;   // network, by the name of its rules
+  std::string network = {};  // or the rules themselves
+  std::string session;
+  std::string project;
+  std::uint64_t memory_bytes = 0;  // that it needs; 0: as usual
+};
+
 // ---- the model
 
 struct Question {
+  std::string id = {};  // digits and small letters; no other question ever has it
   std::string session;
   std::string project;
-  std::string request;  // Messages protocol, streaming
+  std::string agent;                // by its name
+  std::string request;              // Messages protocol, streaming
+  std::string harness = {};         // that answers; empty: the model itself
+  bool in_machine = false;          // where that one lives
+  ProvisionOrder machine = {};      // there
+  std::int64_t cost_left_nano = 0;  // that it may cost at the most; 0: no limit
+  std::int64_t tokens_left = 0;
 };
 struct Answer {
   std::string content;  // JSON: a list of blocks
@@ -35,33 +53,43 @@ struct Answer {
 };
 struct NoAnswer {
   Trouble trouble = Trouble::kPassing;
+  ModelFault fault = ModelFault::kOther;
   std::string message;
-  std::int64_t wait_ms = 0;    // that the other side asked for; 0: it did not say
-  std::int64_t cost_nano = 0;  // a failure may have cost something all the same
+  std::int64_t wait_ms = 0;  // that the other side asked for; 0: it did not say
+  Usage usage = {};          // a failure may have cost something all the same
+  bool unpaid = false;       // and more than that, which end_question() says
 };
 
 // Hears an answer while it comes.
 struct Listener {
   std::function<void(std::string_view text)> on_text;
   std::function<void(std::int64_t block, std::string_view tool)> on_tool;
+  std::function<void()> on_thinking = {};  // it begins to think; empty: nobody wants to know
+};
+
+// What came of a call that whoever answers has done itself (tools.h).
+struct OwnReport {
+  std::string text;
+  bool is_error = false;
 };
 
 class Model {
  public:
   virtual ~Model() = default;
   virtual Task<std::variant<Answer, NoAnswer>> ask(Question question, const Listener& listener) = 0;
+  // What a question came to whose answer nobody waits for: from then on nothing more comes of it.
+  // Nothing when it never got anywhere. An error: it is not known yet.
+  virtual Task<Result<Usage>> end_question(std::string /*id*/) { co_return Usage{}; }
+  // kNotFound: nobody knows of it any more; it may have been done.
+  virtual Task<Result<OwnReport>> own_result(std::string /*session*/, std::string /*call*/) {
+    co_return make_error(ErrorCode::kNotFound, "find call", "nobody does it any more");
+  }
+  // It is archived: nobody will ask for it any more.
+  virtual void forget(const std::string& /*session*/) {}
 };
 
 // ---- the hands
 
-struct ProvisionOrder {
-  std::string sandbox;  // its id: asked for twice, it is made once
-  std::string sandbox_template;
-  std::string environment;   // network, by the name of its rules
-  std::string network = {};  // or the rules themselves
-  std::string session;
-  std::string project;
-};
 struct ProvisionReport {
   std::string contents;  // what is in it, for the model
 };
@@ -75,6 +103,8 @@ struct ExecuteOrder {
   enum class Undo : std::uint8_t { kNever, kOnFailure, kAlways } undo = Undo::kNever;
   std::string checkpoint = {};  // to be taken when it has ended; empty: none
   std::string forgotten = {};   // a checkpoint that is needed no more, once the new one is there
+  bool was_begun = false;       // it is joined, and never begun: an error where nobody knows it
+  bool may_be_remade = false;   // the sandbox, under the same id: it forgets what was begun before
 };
 struct ExecuteReport {
   enum class End : std::uint8_t {
@@ -133,6 +163,7 @@ class Boundary {
     std::vector<std::string> sandboxes = {};  // whose stand-ins are looked for, too
     bool more = false;  // it goes on: an end that may be the beginning of something is held back
   };
+  // kInvalid: nobody will ever look through it. Any other error: not now.
   virtual Task<Result<Redaction>> redact(Text text) = 0;
 };
 
@@ -201,10 +232,32 @@ class Servers {
   virtual Task<Result<ServerReport>> call(ServerWay way, ServerOrder order) = 0;
 };
 
+// ---- what people allow sandboxes to reach
+
+struct AccessDecision {
+  std::string request;  // its id: decided twice, it is decided once
+  bool allowed = false;
+  std::string message;
+};
+struct AccessReport {
+  AccessOutcome outcome = AccessOutcome::kFailed;
+  std::string message;
+};
+
+class AccessDesk {
+ public:
+  virtual ~AccessDesk() = default;
+  // What came of it. An error: it may have been done, and may be asked for again.
+  virtual Task<Result<AccessReport>> decide(AccessDecision decision) = 0;
+  // Well, too, when it is over or was never there.
+  virtual Task<Result<void>> withdraw(std::string request) = 0;
+};
+
 // Where there is none, tools that need it say so.
 struct Extras {
   Notes* notes = nullptr;
   Servers* servers = nullptr;
+  AccessDesk* desk = nullptr;
 };
 
 // ---- other agents
@@ -237,6 +290,8 @@ class Audience {
   // A piece of the answer to that question.
   virtual void on_delta(const std::string& session, Seq asked, std::string_view text) = 0;
   virtual bool wants_deltas(const std::string& session) const = 0;
+  // The model thinks about that question.
+  virtual void on_thinking(const std::string& session, Seq asked) = 0;
 };
 
 struct World {
@@ -252,6 +307,10 @@ struct World {
   std::function<Task<Result<ChildReport>>(ChildOrder)> run_child;
   // Well, too, when it has ended or never began.
   std::function<Task<Result<void>>(std::string session)> stop_child;
+  // Counts what a question came to, in the session that asked it. Once, however often it is done.
+  std::function<Task<Result<void>>(Chore chore)> charge_question;
+  // Which of the processes that share the log this is; empty: there is no other.
+  std::string node = {};
 
   std::int64_t now_ms() const;
 };

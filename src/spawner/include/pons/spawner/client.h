@@ -19,8 +19,9 @@ struct SpawnerReply {
 };
 inline constexpr std::size_t kReplyDescriptorsMax = 2;
 
-// The warden's side of the channel. Any number of calls may wait at once; a spawner that restarts
-// meanwhile costs them their deadline and nothing else.
+// The warden's side of the channel. Any number of calls may wait at once. A spawner that restarts
+// meanwhile fails those whose requests it had taken (kUnavailable: done or not, nobody knows), and
+// no others.
 class Client {
  public:
   Client(linux::Loop& loop, int channel, Duration reply_time = std::chrono::seconds(5));
@@ -31,19 +32,26 @@ class Client {
   // While the channel is full the call waits for room, within its deadline.
   Task<Result<SpawnerReply>> call(Request request, Duration reply_time);
 
+  // Set when a new process of the spawner has begun; who waits for it resets it.
+  linux::Event& begun() { return begun_; }
+
  private:
   struct Pending {
     explicit Pending(linux::Loop& loop) : answered(loop) {}
-    linux::Event answered;
+    linux::Event answered;  // without a reply: nobody will
     std::optional<SpawnerReply> reply;
   };
   Task<Result<SpawnerReply>> exchange(Request request, TimePoint deadline);
   Task<> read_replies();
+  void take_notice(const Reply& notice);
+  Task<> say_something();
 
   linux::Loop& loop_;
   int channel_;
   Duration reply_time_;
+  std::uint64_t first_id_;
   std::uint64_t next_id_;
+  linux::Event begun_;
   std::map<std::uint64_t, Pending*> pending_;
   linux::TaskGroup reader_;
 };

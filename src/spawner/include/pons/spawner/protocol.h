@@ -11,35 +11,40 @@ namespace pons::spawner {
 // them. No text is parsed by the process that holds privileges.
 
 inline constexpr std::uint32_t kMagic = 0x504F4E53;  // "PONS"
-inline constexpr std::uint16_t kVersion = 3;
+inline constexpr std::uint16_t kVersion = 5;
 
 inline constexpr std::size_t kTemplateLayersMax = 33;  // of an image, and kTrustLayer
 inline constexpr std::size_t kOwnLayersMax = 32;
 
 enum class RequestKind : std::uint16_t {
-  kIdentify = 1,     // values: pid, uptime in ms, number of self-test attempts
-  kAttempt = 2,      // makes self-test attempt number `argument`; os_error: what the kernel said
-  kCreate = 3,       // a sandbox with `create`; comes back with a connection to its cell.
-                     // One that exists is found again.
-  kConnect = 4,      // a new connection to the cell
-  kDestroy = 5,      // answers when no process of it is left, also when there was none; mounts and
-                     // groups go soon after, so its key must not be used for another
-  kSwitchView = 6,   // replaces the file system by the layers of `view`. With more processes inside
-                     // than `argument`, which only wait, they are frozen meanwhile
-  kDropLayers = 7,   // deletes layers of its own, `view.layers`, that no view uses
+  kIdentify = 1,    // values: pid, uptime in ms, number of self-test attempts; namespaces that it
+                    // holds for no sandbox yet: of users, of networks, of mounts
+  kAttempt = 2,     // makes self-test attempt number `argument`; os_error: what the kernel said
+  kCreate = 3,      // a sandbox with `create`; comes back with a connection to its cell.
+                    // One that exists is found again.
+  kConnect = 4,     // a new connection to the cell
+  kDestroy = 5,     // answers when no process of it is left, also when there was none; mounts and
+                    // groups go soon after, so its key must not be used for another
+  kSwitchView = 6,  // replaces the file system by the layers of `view`, unless its upper is mounted
+                    // already. With more processes inside than `argument`, which only wait, they
+                    // are frozen meanwhile
+  kDropLayers = 7,  // deletes layers of its own, `view.layers`, that no view uses
   kMergeLayers = 8,  // the first `argument` of `view.layers` become one new layer `view.upper`; the
-                     // others and the template's lie below. EOPNOTSUPP when they hold moved
-                     // directories: nothing changed
+                     // others and the template's lie below, all of them. EOPNOTSUPP when they hold
+                     // directories too deep to merge: nothing changed
   kSnapshot = 9,     // copies `view.layers` (topmost first) into the layer store, one for one;
                      // values: how many; `digests`: what they are called there
   kFreeze = 10,
-  kThaw = 11,
+  kThaw = 11,         // values: 1 when it was frozen
   kSetLimits = 12,    // create.limits
   kUsage = 13,        // values: see Usage
   kDial = 14,         // a TCP socket being connected to port `argument` inside
   kList = 15,         // values: up to 8 keys greater than `argument`, ascending; 0 after the last
   kOpenNetwork = 16,  // comes back with the two sockets of its way out, TCP and names, which nobody
                       // has yet; EADDRINUSE when somebody has
+  kCopyLayer = 17,    // the layer `argument` of its own is copied into a new one, `view.upper`; a
+                      // layer that is written to must be frozen by kFreeze meanwhile
+  kFindView = 18,     // values: the number of the upper that is mounted
 };
 
 struct Digest {  // of a template layer; all zero: the host's own
@@ -87,6 +92,8 @@ enum CreateFlags : std::uint32_t {
   kLoginShell = 1U << 3,  // the shell that waits in it has read a login's profiles
 };
 
+inline constexpr std::uint32_t kSealAlone = 2;
+
 // The file system of a sandbox: `upper` is writable and new, below it `layers` and then the
 // template's layers, all topmost first.
 struct View {
@@ -94,7 +101,8 @@ struct View {
   std::uint32_t layer_count = 0;
   std::array<OwnLayer, kOwnLayersMax> layers{};
   std::uint32_t must_seal = 0;  // 1: kSwitchView fails with EBUSY, and changes nothing, when a
-                                // process has a file of the old view open for writing
+                                // process has a file of the old view open for writing; kSealAlone:
+                                // also when there are more processes than `argument`
   std::uint32_t reserved = 0;
 };
 
@@ -109,7 +117,7 @@ struct Request {
   std::uint32_t magic = kMagic;
   std::uint16_t version = kVersion;
   RequestKind kind = RequestKind::kIdentify;
-  std::uint64_t id = 0;       // comes back in the reply
+  std::uint64_t id = 0;       // comes back in the reply; not kNoticeId
   std::uint64_t sandbox = 0;  // chosen by the warden at random, never 0
   std::uint64_t argument = 0;
   Create create;
@@ -181,11 +189,18 @@ enum Usage : std::size_t {
   kIoWriteBytes,
   kIoReadOperations,
   kIoWriteOperations,
+  kPidsRefused,  // processes and threads beyond the limit, since it was made
+  kMemoryCacheBytes,
   kUsageCount,
 };
 using Values = std::array<std::uint64_t, kUsageCount>;
 
 inline constexpr std::int64_t kOsErrorMax = 4095;  // of the kernel
+
+// A new process of the spawner says two things that nobody asked for: that it has begun, with 0 in
+// values[0], and there the id of the first request it found. Earlier ones went with its
+// predecessor.
+inline constexpr std::uint64_t kNoticeId = 0;
 
 struct Reply {
   std::uint32_t magic = kMagic;
@@ -200,7 +215,7 @@ struct Reply {
 
 static_assert(sizeof(Create) == 8 + 33 * 32 + 80 && sizeof(View) == 8 + 32 * 16 + 8);
 static_assert(sizeof(Request) == 32 + sizeof(Create) + sizeof(View));
-static_assert(sizeof(Reply) == 32 + 112 + 512);
+static_assert(sizeof(Reply) == 32 + 128 + 512);
 
 // Nothing unless size, magic, version, kind and every count are right, or for a reply size, magic,
 // status, step and os_error.

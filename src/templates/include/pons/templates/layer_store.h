@@ -66,6 +66,9 @@ class LayerStore {
   Result<Collected> collect(const std::set<std::string>& needed,
                             std::chrono::milliseconds spared_age = {}) const;
 
+  // What killed builds left. Nothing is done while somebody has a lease.
+  Result<void> remove_leftovers() const;
+
   const std::string& path() const { return path_; }
   std::string tree_path(std::string_view digest) const;
 

@@ -23,6 +23,9 @@ struct Target {
   std::string_view path = "/";  // without the query, as sent
 };
 
+// Names of header fields, as those hosts compare them that read "X_Api_Key" as "X-Api-Key".
+bool is_same_field_name(std::string_view one, std::string_view other);
+
 // Where one credential may be used, and where in the request it stands. Made only by the parsers
 // below, which refuse what cannot be kept safe.
 struct Binding {
@@ -42,10 +45,12 @@ struct Binding {
   bool matches(const Target& target) const;
   // Of a position in headers: whether it stands in that one.
   bool names_header(std::string_view field) const;
+  // Of a position in headers: in any, and anywhere in it.
+  bool is_any_header() const;
   // A header's value with the credential in the stub's place; nothing when the stub is not where it
   // may be.
-  std::optional<std::string> swap_header(std::string_view sent, std::string_view stub,
-                                         std::string_view value) const;
+  std::optional<Swapped> swap_header(std::string_view sent, std::string_view stub,
+                                     std::string_view value) const;
   bool operator==(const Binding&) const = default;
 };
 
@@ -62,5 +67,9 @@ Json to_json(const Binding& binding);
 // The bindings of a well-known service ("github"), by its name.
 Result<std::vector<Binding>> load_preset(std::string_view name);
 std::vector<std::string> preset_names();
+
+// Names of parameters, of the query or of a body, in which the host takes a credential, as far as
+// it is known: the usual ones, and those of its service.
+std::vector<std::string> credential_parameters(std::string_view host, Position position);
 
 }  // namespace pons::vault

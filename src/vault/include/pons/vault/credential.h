@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pons/base/clock.h"
 #include "pons/base/json.h"
 #include "pons/base/result.h"
 #include "pons/base/secret.h"
@@ -26,6 +27,7 @@ struct Credential {
   Secret value;
   Secret previous;  // after a rotation: still scrubbed, never sent
   std::int64_t previous_until_unix_ms = 0;
+  TimePoint previous_until = kNever;  // the same, whatever becomes of the wall clock
   std::vector<Binding> bindings;
   StubShape shape;
   std::int64_t created_unix_ms = 0;

@@ -21,7 +21,7 @@ namespace pons::vault {
 struct ProjectSecret {
   std::string id;
   std::string project;
-  std::string name;  // one of its project has it
+  std::string name;  // canonical; one of its project has it
   Secret value;
   std::uint64_t version = 1;
   std::map<std::string, std::string> metadata;
@@ -31,6 +31,8 @@ struct ProjectSecret {
 
 // 1 to 128 bytes of UTF-8 without control characters and braces.
 bool is_secret_name(std::string_view name);
+// As it is kept and looked for: ASCII letters are small.
+std::string canonical_secret_name(std::string_view name);
 
 // Secrets of projects at rest, apart from the operator's credentials: one sealed file each in
 // `state_directory`/secrets, all of them in memory while open. One project neither finds nor
@@ -44,10 +46,11 @@ class ProjectSecrets {
   static Result<std::unique_ptr<ProjectSecrets>> open(const std::string& state_directory,
                                                       const Secret& key, const Clock& clock);
 
-  // kConflict when the project has one of that name.
+  // kConflict when the project has one of that name; no new name looks like an id.
   Result<Found> create(const std::string& project, const std::string& name, Secret value,
                        Metadata metadata);
-  // By id or name, as those below. Without metadata, what was said before stays.
+  // By id or name, as those below, in whatever letters. Without metadata, what was said before
+  // stays.
   Result<Found> update(const std::string& project, std::string_view word, Secret value,
                        std::optional<Metadata> metadata);
   Result<void> remove(const std::string& project, std::string_view word);
@@ -55,6 +58,8 @@ class ProjectSecrets {
   Found find_named(std::string_view project, std::string_view name) const;
   std::vector<Found> list(std::string_view project) const;  // by name
 
+  // Grows with every change.
+  std::uint64_t generation() const { return generation_; }
   // Hears of each change right after it, also of one that is in memory and could not be written.
   using Listener = std::function<void(const std::string& project, const std::string& name)>;
   void on_change(Listener listener) { listener_ = std::move(listener); }
@@ -72,6 +77,7 @@ class ProjectSecrets {
   SealedDirectory files_;
   const Clock& clock_;
   std::map<Place, Found> all_;
+  std::uint64_t generation_ = 1;
   std::vector<std::string> damaged_;
   Listener listener_;
 };

@@ -50,6 +50,9 @@ class ProjectVaults {
   static Result<std::unique_ptr<ProjectVaults>> open(const std::string& state_directory,
                                                      const Secret& key, const Clock& clock);
 
+  // As Vault::reserve().
+  void reserve(const std::string& domain);
+
   Result<VaultRecord> create(const std::string& project, std::string document);
   Result<VaultRecord> find(const VaultPlace& place) const;
   Result<VaultRecord> update(const VaultPlace& place, std::string document);
@@ -103,6 +106,7 @@ class ProjectVaults {
   SealedDirectory files_;
   const Secret key_;
   const Clock& clock_;
+  std::string reserved_;
   std::map<std::string, std::unique_ptr<Shelf>, std::less<>> shelves_;  // by id
   std::vector<std::string> damaged_;
   std::function<void()> listener_;

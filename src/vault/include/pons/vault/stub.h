@@ -49,8 +49,9 @@ struct StubOwner {
 std::string make_stub(const StubShape& shape, const Secret& key, const StubOwner& owner,
                       std::string_view value = {});
 
-// What stands for a value of another length than the stub's: after a rotation the answers of a host
-// are scrubbed without changing their length.
-std::string resize_stub(std::string_view stub, std::size_t length);
+// What stands for a value where answers of a host are scrubbed without changing their length: the
+// stub itself, when it has the value's shape. After a rotation it may not; then its letters and
+// digits are laid out as the value's are.
+std::string stand_in(std::string_view stub, std::string_view value);
 
 }  // namespace pons::vault

@@ -50,11 +50,16 @@ class Vault {
   // One without files: somebody else keeps what is in it.
   static std::unique_ptr<Vault> in_memory(const Secret& key, const Clock& clock);
 
-  // A credential of that name is replaced; its value is scrubbed for the default grace time, and
-  // its stubs end when the new value has another shape.
+  // No credential is bound to this name or below: what answers there is a sandbox. One that is does
+  // not open any more. Empty: none.
+  void reserve(std::string domain);
+
+  // A credential of that name is replaced; its value is scrubbed for the default grace time, also
+  // where only the former one was bound, and its stubs end when the new value has another shape.
   Result<void> set(NewCredential wanted);
   // Stubs and bindings stay. The old value is no longer sent, but scrubbed during the grace time.
   Result<void> rotate(std::string_view name, Secret value, Duration grace = kDefaultGrace);
+  // Its value is scrubbed during the default grace time.
   Result<void> remove(std::string_view name);
 
   // Shared because a request keeps the credential it began with while the vault replaces it.
@@ -63,13 +68,16 @@ class Vault {
   // Stays as it is until the next change.
   const std::vector<std::shared_ptr<const Credential>>& list() const { return list_; }
   std::vector<DamagedCredential> damaged() const;
+  // Those that were removed or replaced a while ago: their hosts may still show their values. In
+  // memory only.
+  const std::vector<std::shared_ptr<const Credential>>& former() const { return former_list_; }
 
   // The stub of a credential for one session in one sandbox.
   std::string stub(const Credential& credential, std::string_view sandbox,
                    std::string_view session) const;
   const Secret& stub_key() const { return stub_key_; }
 
-  // Forgets previous values whose grace time is over; call it now and then.
+  // Forgets values whose grace time is over; call it now and then.
   Result<void> forget_expired();
 
   // Grows with every change; `listener` hears of each right after it.
@@ -81,8 +89,12 @@ class Vault {
   Result<void> read_files();
   Result<Credential> read_file(const std::string& name) const;
   Result<void> check_key();
+  Result<void> refuse_reserved(const std::vector<Binding>& bindings) const;
   Result<void> refuse_overlap(std::string_view name, std::string_view value) const;
   Result<void> keep(Credential credential);
+  Result<void> forget_previous();
+  void keep_former(std::shared_ptr<const Credential> credential, TimePoint until);
+  void forget_overlapping(std::string_view value);
   void changed();
   void make_list();
   std::int64_t now_unix_ms() const;
@@ -90,9 +102,16 @@ class Vault {
   std::optional<SealedDirectory> files_;
   Secret stub_key_;
   const Clock& clock_;
+  std::string reserved_;
   std::map<std::string, std::shared_ptr<const Credential>, std::less<>> credentials_;
   std::map<std::string, DamagedCredential, std::less<>> damaged_;
   std::vector<std::shared_ptr<const Credential>> list_;
+  struct Former {
+    std::shared_ptr<const Credential> credential;
+    TimePoint until;
+  };
+  std::vector<Former> former_;  // the oldest first
+  std::vector<std::shared_ptr<const Credential>> former_list_;
   std::uint64_t generation_ = 1;
   std::function<void()> listener_;
 };
