@@ -155,8 +155,13 @@ class E2bFaults(PonsTestCase):
         whole = os.urandom(1 << 20)
         for role in ("warden", "front"):
             with self.subTest(role=role):
+                path = f"/tmp/cut-of-{role}"
+
                 def pieces():
                     yield whole[:1000]
+                    # Written in place: once it is there, all have the upload in hand. Earlier, the next process would
+                    # take all of it.
+                    wait_for(lambda: self.box.read(path)[0] == 200, "it has begun", seconds=30)
                     os.kill(self.role_pid(role), signal.SIGKILL)
                     time.sleep(0.5)
                     for at in range(1000, len(whole), 10_000):
@@ -166,14 +171,14 @@ class E2bFaults(PonsTestCase):
                 self.addCleanup(connection.close)
                 status = None
                 with contextlib.suppress(OSError, http.client.HTTPException):
-                    connection.request("POST", "/files?path=/tmp/cut", body=pieces(), encode_chunked=True,
+                    connection.request("POST", f"/files?path={path}", body=pieces(), encode_chunked=True,
                                        headers={**self.box.fields, "Content-Type": "application/octet-stream",
                                                 "Transfer-Encoding": "chunked"})
                     status = connection.getresponse().status
                 self.assertNotEqual(status, 200)
                 self.pons.wait_until_ready()
-                wait_for(lambda: self.box.write("/tmp/cut", whole)[0] == 200, "it is taken again", seconds=30)
-                self.assertEqual(self.box.read("/tmp/cut"), (200, whole))
+                wait_for(lambda: self.box.write(path, whole)[0] == 200, "it is taken again", seconds=30)
+                self.assertEqual(self.box.read(path), (200, whole))
 
     def test_a_download_that_a_kill_cuts_does_not_look_whole(self):
         self.box.run("head -c 60000000 /dev/zero > /tmp/long")

@@ -130,9 +130,8 @@ class McpServers(SessionTestCase):
         events = self.finish(session)
         self.assertIn("bonjour", said(events)[-1])
         self.assertTrue(results(events, "everything__echo")[0]["untrusted"])
-        # It left as what a sandbox sends leaves: judged, and on record.
-        audit = self.pons.command("audit", "export").stdout
-        self.assertIn(f"for:{session}", audit)
+        # It left as what a sandbox sends leaves: judged, and on record when its connection is done with.
+        wait_for(lambda: f"for:{session}" in self.pons.command("audit", "export").stdout, "it is on record", step=0.1)
 
     # ---- permissions
 
