@@ -50,7 +50,7 @@ a doctor that proves the confinement by trying; one public HTTP listener.
 The service is installed but not started.")
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS tzdata)  # schedules are in time zones
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "tzdata, libpq5")  # schedules are in time zones; the latter is loaded when it is wanted
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "systemd, mmdebstrap, e2fsprogs")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 foreach(script conffiles postinst prerm postrm)

@@ -1,13 +1,12 @@
 #include "pons/database/address.h"
 
-#include <libpq-fe.h>
-
 #include <algorithm>
 #include <array>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "client_library.h"
 #include "pons/base/text.h"
 
 namespace pons::database {
@@ -32,18 +31,16 @@ constexpr std::array<std::string_view, 9> kAllowed = {"host",
                                                       "connect_timeout",
                                                       "application_name"};
 
-struct OptionsDeleter {
-  void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
-};
-
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
 Result<std::map<std::string, std::string>> split_url(const std::string& url) {
+  const ClientLibrary* const library = TRY(client_library());
   char* why = nullptr;
-  const std::unique_ptr<PQconninfoOption, OptionsDeleter> all(PQconninfoParse(url.c_str(), &why));
-  const std::unique_ptr<char, decltype(&PQfreemem)> message(why, &PQfreemem);
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> all(
+      library->conninfo_parse(url.c_str(), &why), library->conninfo_free);
+  const std::unique_ptr<char, decltype(&PQfreemem)> message(why, library->free_memory);
   // Its words may quote the URL, and a password in it.
   if (all == nullptr) return refuse("it is none that PostgreSQL's library can read");
   std::map<std::string, std::string> options;

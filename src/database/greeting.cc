@@ -1,6 +1,5 @@
 #include "pons/database/greeting.h"
 
-#include <libpq-fe.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -11,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "client_library.h"
 #include "pons/base/text.h"
 #include "pons/names/host_name.h"
 #include "pons/names/ip_address.h"
@@ -23,21 +23,36 @@ using State = http::IoOutcome::State;
 
 constexpr const char* kSystemAuthorities = "/etc/ssl/certs/ca-certificates.crt";
 
-struct ConnectionTraits {
-  using Value = PGconn*;
-  static Value empty() { return nullptr; }
-  static void close(Value connection) noexcept { PQfinish(connection); }
+// A connection of the library's, and the library.
+class Connection {
+ public:
+  Connection(const ClientLibrary& library, PGconn* made) : library_(library), made_(made) {}
+  Connection(Connection&& other) noexcept
+      : library_(other.library_), made_(std::exchange(other.made_, nullptr)) {}
+  Connection& operator=(Connection&&) = delete;
+  ~Connection() {
+    if (made_ != nullptr) library_.finish(made_);
+  }
+
+  bool is_bad() const { return made_ == nullptr || library_.status(made_) == CONNECTION_BAD; }
+  int socket() const { return library_.socket(made_); }
+  PostgresPollingStatusType poll() { return library_.connect_poll(made_); }
+  SSL* tls() const { return static_cast<SSL*>(library_.ssl_struct(made_, "OpenSSL")); }
+  std::string_view said() const {
+    return made_ == nullptr ? "no memory" : library_.error_message(made_);
+  }
+
+ private:
+  const ClientLibrary& library_;
+  PGconn* made_;
 };
-using Connection = UniqueHandle<ConnectionTraits>;
 
 // The library's connection once it has greeted: its TLS, or its socket, and nothing of its own
 // buffers.
 class GreetedTransport final : public http::Transport {
  public:
   GreetedTransport(Connection connection, linux::Watch watch)
-      : connection_(std::move(connection)),
-        watch_(std::move(watch)),
-        tls_(static_cast<SSL*>(PQsslStruct(connection_.get(), "OpenSSL"))) {}
+      : connection_(std::move(connection)), watch_(std::move(watch)), tls_(connection_.tls()) {}
 
   http::IoOutcome try_read(std::span<char> into) override {
     if (tls_ == nullptr) return of_socket(recv(fd(), into.data(), into.size(), MSG_DONTWAIT));
@@ -73,7 +88,7 @@ class GreetedTransport final : public http::Transport {
     return {};
   }
   linux::Watch& watch() override { return watch_; }
-  int fd() const override { return PQsocket(connection_.get()); }
+  int fd() const override { return connection_.socket(); }
 
  private:
   static int size_of(std::size_t bytes) {
@@ -159,7 +174,7 @@ class ClearText {
   std::string text_;
 };
 
-Connection begin(const Guest& guest, const Places& places) {
+Connection begin(const ClientLibrary& library, const Guest& guest, const Places& places) {
   std::map<std::string, std::string> options = guest.address.options;
   options["host"] = places.hosts;
   options["hostaddr"] = places.addresses;
@@ -188,7 +203,7 @@ Connection begin(const Guest& guest, const Places& places) {
   values.push_back(password.get());
   names.push_back(nullptr);
   values.push_back(nullptr);
-  return Connection(PQconnectStartParams(names.data(), values.data(), 0));
+  return {library, library.connect_start_params(names.data(), values.data(), 0)};
 }
 
 // The socket may be another one each time, and is the library's to close.
@@ -199,8 +214,8 @@ Task<Result<linux::Wait>> wait_for(linux::Loop& loop, int socket, PostgresPollin
   co_return co_await watch.writable(deadline);
 }
 
-Error failure(const Guest& guest, PGconn* connection) {
-  std::string said(trim(connection == nullptr ? "no memory" : PQerrorMessage(connection)));
+Error failure(const Guest& guest, const Connection& connection) {
+  std::string said(trim(connection.said()));
   for (char& c : said)
     if (c == '\n' || c == '\t') c = ' ';
   return make_error(ErrorCode::kUnavailable, "connect to database",
@@ -211,20 +226,20 @@ Error failure(const Guest& guest, PGconn* connection) {
 
 Task<Result<std::unique_ptr<http::Transport>>> greet(linux::Loop& loop, names::Resolver& resolver,
                                                      Guest guest, TimePoint deadline) {
+  CO_TRY(const ClientLibrary* const library, client_library());
   CO_TRY(const auto places, co_await find_places(resolver, guest.address, deadline));
-  Connection connection = begin(guest, places);
-  if (!connection || PQstatus(connection.get()) == CONNECTION_BAD)
-    co_return failure(guest, connection.get());
+  Connection connection = begin(*library, guest, places);
+  if (connection.is_bad()) co_return failure(guest, connection);
   PostgresPollingStatusType next = PGRES_POLLING_WRITING;
   while (next != PGRES_POLLING_OK) {
-    CO_TRY(const auto waited, co_await wait_for(loop, PQsocket(connection.get()), next, deadline));
+    CO_TRY(const auto waited, co_await wait_for(loop, connection.socket(), next, deadline));
     if (waited == linux::Wait::kTimeout)
       co_return make_error(ErrorCode::kUnavailable, "connect to database",
                            fmt::format("{} does not answer", guest.address.shown));
-    next = PQconnectPoll(connection.get());
-    if (next == PGRES_POLLING_FAILED) co_return failure(guest, connection.get());
+    next = connection.poll();
+    if (next == PGRES_POLLING_FAILED) co_return failure(guest, connection);
   }
-  CO_TRY(auto watch, linux::Watch::create(loop, PQsocket(connection.get())));
+  CO_TRY(auto watch, linux::Watch::create(loop, connection.socket()));
   co_return std::make_unique<GreetedTransport>(std::move(connection), std::move(watch));
 }
 

@@ -9,6 +9,7 @@
 #include "database_door.h"
 #include "pons/base/json.h"
 #include "pons/base/log.h"
+#include "pons/database/greeting.h"
 #include "pons/http/error_status.h"
 #include "pons/linux/run_task.h"
 #include "pons/store/backup_route.h"
@@ -182,6 +183,8 @@ Result<std::unique_ptr<DatabaseDoor>> open_database_door(supervisor::RoleRuntime
 
 Result<int> run(roles::RoleStart start) {
   const std::string shown = store_path(start.confinement.state_dir);
+  // Afterwards this process opens no such file.
+  if (start.values.contains("database")) TRY_VOID(database::load_client_library());
   const auto runtime = TRY(supervisor::RoleRuntime::create(std::move(start)));
   unlink(store::kBackupFile);  // of a process that was killed while it made one
   linux::Loop& loop = runtime->loop();

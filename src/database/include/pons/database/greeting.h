@@ -23,4 +23,8 @@ struct Guest {
 Task<Result<std::unique_ptr<http::Transport>>> greet(linux::Loop& loop, names::Resolver& resolver,
                                                      Guest guest, TimePoint deadline);
 
+// What parsing addresses and greeting load by themselves: for a process that cannot open files
+// later on.
+Result<void> load_client_library();
+
 }  // namespace pons::database
