@@ -185,7 +185,7 @@ std::vector<http::Route> event_routes(Objects& objects, session::Sessions& sessi
           {"GET", "/v1/sessions/{id}/events/stream",
            [context = Context{objects, sessions}](http::Exchange& exchange,
                                                   const http::PathValues& values) {
-             return stream(context, exchange, std::string(values.front()));
+             return stream(context, exchange, read_ids(values).front());
            }}};
 }
 
