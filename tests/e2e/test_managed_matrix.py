@@ -100,12 +100,15 @@ class Project:
 class ManagedMatrix(PonsTestCase):
     def setUp(self):
         super().setUp()
-        self.pons = self.start(config(ANSWERS))
+        self.pons = self.start_pons()
         self.addCleanup(end_orderly, self.pons)
         self.rows = rows()
         self.ours = self.make_project("default")
         self.pons.command("project", "create", "other")
         self.theirs = self.make_project("other")
+
+    def start_pons(self):
+        return self.start(config(ANSWERS))
 
     def make_project(self, name):
         done = self.pons.command("key", "create", "test", "--project", name, "--json")
