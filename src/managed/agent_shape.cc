@@ -27,6 +27,7 @@ Result<Json> read_model(const JsonPlace& place) {
   std::string effort = "high";
   if (has_value(place, "effort")) {
     const JsonPlace given = place.at("effort");
+    if (given.value.is_object()) TRY_VOID(given.expect_object({"type"}));
     const JsonPlace holder = given.value.is_object() ? given : place;
     effort = TRY(optional_word(holder, given.value.is_object() ? "type" : "effort",
                                {"low", "medium", "high", "xhigh", "max"}))

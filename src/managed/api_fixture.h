@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -29,8 +30,11 @@ namespace pons::managed {
 
 class EchoModel final : public session::Model {
  public:
-  Task<std::variant<session::Answer, session::NoAnswer>> ask(session::Question,
+  std::vector<std::string> asked;  // in the words of the Messages protocol
+
+  Task<std::variant<session::Answer, session::NoAnswer>> ask(session::Question question,
                                                              const session::Listener&) override {
+    asked.push_back(std::move(question.request));
     co_return session::Answer{.content = R"([{"type":"text","text":"done"}])",
                               .stop_reason = "end_turn"};
   }

@@ -99,13 +99,19 @@ Task<> answer(const Work& work, http::Exchange& exchange, std::vector<std::strin
 
 }  // namespace
 
+std::vector<std::string> read_ids(const http::PathValues& values) {
+  std::vector<std::string> ids;
+  for (const std::string_view value : values) {
+    std::string id = http::percent_decode(value).value_or("");
+    if (id.find('\0') != std::string::npos || !is_valid_utf8(id)) id.clear();
+    ids.push_back(std::move(id));
+  }
+  return ids;
+}
+
 http::RouteHandler answering(Work work) {
   return [work = std::move(work)](http::Exchange& exchange, const http::PathValues& values) {
-    std::vector<std::string> ids;
-    // What is broken names nothing that is there.
-    for (const std::string_view value : values)
-      ids.push_back(http::percent_decode(value).value_or(""));
-    return answer(work, exchange, std::move(ids));
+    return answer(work, exchange, read_ids(values));
   };
 }
 

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "deployment_shape.h"
+#include "named_files.h"
 #include "pons/managed/deployment_api.h"
 #include "pons/schedule/deployments.h"
 #include "pons/schedule/scheduler.h"
@@ -87,10 +88,21 @@ Task<Reply<void>> check_belongings(Objects& objects, std::string project, Belong
   co_return {};
 }
 
+// As a session of it would read them now; what is kept are the client's own words.
+Task<Reply<Json>> settle_events(Objects& objects, std::string project, Json body) {
+  if (body.contains("initial_events")) {
+    CO_TRY(body["initial_events"],
+           co_await bring_files(objects, std::move(project), body["initial_events"]));
+  }
+  co_return body;
+}
+
 Task<Reply<Json>> create(Context& context, Call& call) {
   CO_TRY(const auto body, co_await call.body());
-  CO_TRY(auto spec, read_new_deployment(body));
   const std::string& project = call.caller.project;
+  CO_TRY(const auto settled, co_await settle_events(context.objects, project, body));
+  CO_TRY(auto spec, read_new_deployment(settled));
+  spec.initial_events = dump_json(body.at("initial_events"));
   CO_TRY(const auto agent, co_await find_agent(context.objects, project, body.at("agent")));
   spec.agent = write_agent_reference(agent);
   CO_TRY_VOID(co_await check_belongings(context.objects, project,
@@ -104,7 +116,9 @@ Task<Reply<Json>> update(Context& context, Call& call) {
   CO_TRY(const auto body, co_await call.body());
   const std::string& project = call.caller.project;
   CO_TRY(const auto before, co_await context.deployments.find(project, call.ids[0]));
-  CO_TRY(auto change, read_changed_deployment(before.spec, body));
+  CO_TRY(const auto settled, co_await settle_events(context.objects, project, body));
+  CO_TRY(auto change, read_changed_deployment(before.spec, settled));
+  if (change.initial_events) change.initial_events = dump_json(body.at("initial_events"));
   if (body.contains("agent") && !body.at("agent").is_null()) {
     CO_TRY(const auto agent, co_await find_agent(context.objects, project, body.at("agent")));
     change.agent = write_agent_reference(agent);

@@ -7,6 +7,7 @@
 #include "event_id.h"
 #include "pons/base/id.h"
 #include "pons/base/text.h"
+#include "pons/session/media.h"
 #include "thread_id.h"
 
 namespace pons::managed {
@@ -16,6 +17,8 @@ namespace {
 constexpr std::size_t kEventsMax = 50;
 constexpr std::size_t kBlocksMax = 200;
 constexpr std::size_t kContentBytesMax = 5 << 20;
+constexpr TextLimits kTitle{.max = 500};
+constexpr TextLimits kContext{.max = 100'000};
 
 Result<void> check_words(const JsonPlace& place, const char* key) {
   if (!has_value(place, key)) return place.refuse(fmt::format("\"{}\" is missing", key));
@@ -23,12 +26,41 @@ Result<void> check_words(const JsonPlace& place, const char* key) {
   return {};
 }
 
-Result<void> check_source(const JsonPlace& place) {
-  const std::string type = TRY(type_of(place, {"base64", "url", "text", "file"}));
-  if (type == "file") return place.refuse("files cannot be named here; send the bytes");
-  if (type == "url") return check_words(place, "url");
+// What a provider does not take, it does not take in any later question of the session either.
+// Files that were named are bytes by now (named_files.h).
+Result<void> check_source(const JsonPlace& place, const std::string& kind) {
+  const std::string type = TRY(type_of(place, {"base64", "url", "text"}));
+  if (type == "url") {
+    TRY_VOID(place.expect_object({"type", "url"}));
+    return check_words(place, "url");
+  }
+  TRY_VOID(place.expect_object({"type", "media_type", "data", "file_id"}));
   TRY_VOID(check_words(place, "media_type"));
-  return check_words(place, "data");
+  TRY_VOID(check_words(place, "data"));
+  const std::string media_type = TRY(place.at("media_type").text());
+  // Text is text in one of them, and bytes in the other.
+  if ((type == "text") != (media_type == "text/plain") || (type == "text" && kind == "image"))
+    return place.at("media_type").refuse(fmt::format("is not what \"{}\" is for", type));
+  if (const auto good = session::check_media(kind, media_type, TRY(place.at("data").text())); !good)
+    return place.refuse(good.error().message);
+  return {};
+}
+
+Result<void> check_search_result(const JsonPlace& place) {
+  TRY_VOID(place.expect_object({"type", "source", "title", "content", "citations"}));
+  TRY_VOID(check_words(place, "source"));
+  TRY_VOID(check_words(place, "title"));
+  TRY_VOID(place.at("content").expect_list(kBlocksMax));
+  for (std::size_t i = 0; i < place.value["content"].size(); ++i) {
+    const JsonPlace block = place.at("content").at(i);
+    TRY(type_of(block, {"text"}));
+    TRY_VOID(block.expect_object({"type", "text"}));
+    TRY_VOID(check_words(block, "text"));
+  }
+  if (!has_value(place, "citations")) return {};
+  TRY_VOID(place.at("citations").expect_object({"enabled"}));
+  TRY_VOID(flag_or(place.at("citations"), "enabled", false));
+  return {};
 }
 
 Result<void> check_block(const JsonPlace& place, bool is_tool_result) {
@@ -39,10 +71,12 @@ Result<void> check_block(const JsonPlace& place, bool is_tool_result) {
     TRY_VOID(place.expect_object({"type", "text"}));
     return check_words(place, "text");
   }
-  if (type == "search_result") return {};
+  if (type == "search_result") return check_search_result(place);
   TRY_VOID(place.expect_object({"type", "source", "title", "context"}));
+  TRY_VOID(optional_text(place, "title", kTitle));
+  TRY_VOID(optional_text(place, "context", kContext));
   if (!has_value(place, "source")) return place.refuse("\"source\" is missing");
-  return check_source(place.at("source"));
+  return check_source(place.at("source"), type);
 }
 
 Result<std::string> read_content(const JsonPlace& place, bool is_tool_result) {
@@ -129,8 +163,7 @@ Result<session::Event> read_outcome(const JsonPlace& place) {
       .description = TRY(needed_text(place, "description", {.min = 1, .max = kDescriptionMax}))};
   if (!has_value(place, "rubric")) return place.refuse("\"rubric\" is missing");
   const JsonPlace rubric = place.at("rubric");
-  if (TRY(type_of(rubric, {"text", "file"})) == "file")
-    return rubric.refuse("files cannot be named here; send the text");
+  TRY(type_of(rubric, {"text"}));
   TRY_VOID(rubric.expect_object({"type", "content"}));
   outcome.rubric = TRY(needed_text(rubric, "content", {.min = 1, .max = kRubricMax}));
   outcome.iterations_max = kIterations;

@@ -21,7 +21,7 @@ struct Input {
   session::Event event;
   std::string session;
 };
-// Ids of calls and threads must be of these.
+// Ids of calls and threads must be of these; files have been brought already (named_files.h).
 Result<Input> read_input(const JsonPlace& place, const Recipients& recipients, Inputs which);
 // Up to 50.
 Result<std::vector<Input>> read_inputs(const JsonPlace& place, const char* key,

@@ -4,6 +4,7 @@
 
 #include "event_feed.h"
 #include "event_input.h"
+#include "named_files.h"
 #include "routes.h"
 #include "thread_id.h"
 #include "threads.h"
@@ -136,7 +137,11 @@ Task<Reply<Json>> send(Context& context, Call& call) {
   const JsonPlace place{.value = body, .pointer = {}};
   CO_TRY_VOID(place.expect_object({"events"}));
   CO_TRY(const auto recipients, co_await recipients_of(context.sessions, order));
-  CO_TRY(const auto inputs, read_inputs(place, "events", recipients, Inputs::kAny));
+  Json settled = body;
+  CO_TRY(settled["events"],
+         co_await bring_files(context.objects, call.caller.project, body.value("events", Json())));
+  CO_TRY(const auto inputs,
+         read_inputs({.value = settled, .pointer = {}}, "events", recipients, Inputs::kAny));
   if (inputs.empty()) co_return bad_request("\"events\" is missing or empty");
   CO_TRY(const auto summary, co_await context.sessions.log().find(order.session));
   if (summary.archived_ms) co_return conflict("the session is archived");
@@ -185,7 +190,7 @@ std::vector<http::Route> event_routes(Objects& objects, session::Sessions& sessi
           {"GET", "/v1/sessions/{id}/events/stream",
            [context = Context{objects, sessions}](http::Exchange& exchange,
                                                   const http::PathValues& values) {
-             return stream(context, exchange, std::string(values.front()));
+             return stream(context, exchange, read_ids(values).front());
            }}};
 }
 

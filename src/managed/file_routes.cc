@@ -202,7 +202,7 @@ std::vector<http::Route> file_routes(FileStore& files) {
           {"DELETE", "/v1/files/{id}", with(remove)},
           {"GET", "/v1/files/{id}/content",
            [&files](http::Exchange& exchange, const http::PathValues& ids) {
-             return answer_content(files, exchange, http::percent_decode(ids.front()).value_or(""));
+             return answer_content(files, exchange, read_ids(ids).front());
            }}};
 }
 

@@ -10,6 +10,7 @@
 #include "harness_shape.h"
 #include "memory_grants.h"
 #include "multiagent_shape.h"
+#include "named_files.h"
 #include "outcome_shape.h"
 #include "pons/base/id.h"
 #include "pons/base/text.h"
@@ -230,7 +231,11 @@ Task<Reply<Json>> make_session(Objects& objects, session::Sessions& sessions, Se
   CO_TRY(const auto title, optional_text(place, "title", {.max = 256}));
   CO_TRY(auto metadata, read_metadata(place, "metadata"));
   if (!may_be_there) wish.id = new_id();
-  CO_TRY(auto inputs, read_inputs(place, "initial_events", {.session = wish.id}, Inputs::kInitial));
+  Json settled = Json::object();
+  CO_TRY(settled["initial_events"],
+         co_await bring_files(objects, wish.project, body.value("initial_events", Json())));
+  CO_TRY(auto inputs, read_inputs({.value = settled, .pointer = {}}, "initial_events",
+                                  {.session = wish.id}, Inputs::kInitial));
   std::vector<session::Event> events;
   for (Input& input : inputs) events.push_back(std::move(input.event));
   if (may_be_there) say_once(wish.id, events);

@@ -206,7 +206,7 @@ std::vector<http::Route> thread_routes(Objects& objects, session::Sessions& sess
           {"GET", "/v1/sessions/{id}/threads/{thread}/stream",
            [context = Context{objects, sessions}](http::Exchange& exchange,
                                                   const http::PathValues& values) {
-             return stream(context, exchange, {std::string(values[0]), std::string(values[1])});
+             return stream(context, exchange, read_ids(values));
            }}};
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "making.h"
+#include "named_files.h"
 #include "pons/session/decide.h"
 #include "tool_policy.h"
 
@@ -56,7 +57,7 @@ void Translator::Making::operator()(const session::UserToolResult& event) const 
   const bool is_custom = call == nullptr || is_custom_tool(call->name);
   add(is_custom ? "user.custom_tool_result" : "user.tool_result",
       {{is_custom ? "custom_tool_use_id" : "tool_use_id", call_id(event.call)},
-       {"content", blocks_of(event.content)},
+       {"content", with_names_of_files(blocks_of(event.content))},
        {"is_error", event.is_error}});
 }
 

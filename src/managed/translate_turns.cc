@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "making.h"
+#include "named_files.h"
 #include "thread_id.h"
 
 namespace pons::managed {
@@ -39,7 +40,7 @@ void Translator::Making::operator()(const session::UserMessage& event) const {
     return add("agent.thread_message_received",
                {{"from_session_thread_id", write_thread_id(translator.thread_->primary)},
                 {"content", blocks_of(event.content)}});
-  Json fields = {{"content", blocks_of(event.content)}};
+  Json fields = {{"content", with_names_of_files(blocks_of(event.content))}};
   const bool is_queued = before.turn_open && is_at_work(before);
   if (is_queued) fields["processed_at"] = nullptr;
   add(event.of_system ? "system.message" : "user.message", std::move(fields));

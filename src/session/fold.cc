@@ -36,6 +36,21 @@ std::string describe_end(const AccessWait& access, const AccessEnded& event) {
   return {};
 }
 
+// Which file the bytes of a block came from is for people. A provider refuses what it does not
+// know.
+std::string without_names_of_files(const std::string& content) {
+  constexpr const char* kName = "file_id";
+  if (!content.contains(R"("file_id":)")) return content;
+  auto blocks = parse_json(content, {.depth = 128, .bytes = std::size_t{64} << 20});
+  if (!blocks || !blocks->is_array()) return content;
+  for (Json& block : *blocks) {
+    if (!block.is_object()) continue;
+    if (const auto source = block.find("source"); source != block.end() && source->is_object())
+      source->erase(kName);
+  }
+  return dump_json(*blocks);
+}
+
 bool is_waited_for(const State& state, Seq asked, Purpose purpose) {
   return state.asked && state.asked->seq == asked && state.asked->purpose == purpose;
 }
@@ -156,6 +171,7 @@ struct Folding {
   void operator()(const UserMessage& event) const {
     if (!event.dedupe.empty() && !state.dedupe.emplace(event.dedupe, stored.seq).second) return;
     state.unread.push_back(event);
+    state.unread.back().content = without_names_of_files(event.content);
     open_turn();
   }
 
@@ -210,7 +226,8 @@ struct Folding {
     if (call == nullptr || call->waits_for != WaitsFor::kResult || call->name == kAskHuman) return;
     call->ended = true;
     call->is_error = event.is_error;
-    call->result_blocks = event.content.size() > kEmptyList.size() ? event.content : "";
+    call->result_blocks =
+        event.content.size() > kEmptyList.size() ? without_names_of_files(event.content) : "";
     state.has_read_untrusted = true;
   }
 

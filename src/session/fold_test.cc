@@ -54,6 +54,19 @@ TEST(Fold, AMessageThatCameAlreadyIsNone) {
   EXPECT_EQ(story.state.dedupe.at("key"), first);
 }
 
+TEST(Fold, TheModelDoesNotHearFromWhichFileBytesCame) {
+  Story story;
+  story.add(UserMessage{
+      .content =
+          R"([{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw==","file_id":"file_1"}},)"
+          R"({"type":"text","text":"\"file_id\":\"file_1\""}])"});
+  ASSERT_EQ(story.state.messages.size(), 1U) << "it was asked";
+  EXPECT_EQ(
+      *story.state.messages[0].content,
+      R"([{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}},)"
+      R"({"type":"text","text":"\"file_id\":\"file_1\""}])");
+}
+
 TEST(Fold, AnInterruptWhileNothingRunsIsForgotten) {
   Story story;
   story.add(Interrupted{});

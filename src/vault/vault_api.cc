@@ -219,6 +219,10 @@ Task<> answer_brain(const ProjectVaults& vaults, http::Exchange& exchange, Vault
     exchange.respond({.body = "{}\n"});
 }
 
+Task<Reply<Json>> refuse_address(Call&) {
+  co_return Refusal{404, "not_found_error", "there is nothing at this address"};
+}
+
 }  // namespace
 
 std::vector<http::Route> vault_api(ProjectVaults& vaults, const Clock& clock, Probe probe) {
@@ -240,6 +244,9 @@ std::vector<http::Route> vault_api(ProjectVaults& vaults, const Clock& clock, Pr
           {"DELETE", "/v1/vaults/{id}/credentials/{credential}", with(remove_credential)},
           {"POST", "/v1/vaults/{id}/credentials/{credential}/archive", with(archive_credential)},
           {"POST", "/v1/vaults/{id}/credentials/{credential}/mcp_oauth_validate", with(validate)},
+          // What is left is refused in words that the SDKs understand.
+          {"*", "/v1/vaults", api::answering(refuse_address)},
+          {"*", "/v1/vaults/{...}", api::answering(refuse_address)},
           {"GET", "/project-vaults/{project}/{id}",
            [&vaults](http::Exchange& exchange, const http::PathValues& values) {
              return answer_brain(vaults, exchange,

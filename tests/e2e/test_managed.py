@@ -106,6 +106,7 @@ ANSWERS = [
     *play("hash what is shared", calls(bash("sha256sum < /data/deep/er/data.bin")), text("The helper has hashed it.")),
     *play("think hard", text("Thought.", thinking="one, two, three, four, five", chunk_bytes=5, chunk_ms=30)),
     *play("something bad", text("", stop="refusal")),
+    *play("hello again", text("Hello again."), said_before=1),
     *play("hello", text("Hello.")),
 ]
 
@@ -177,6 +178,9 @@ class Managed(PonsTestCase):
 
     def test_files(self):
         self.run_suite("files")
+
+    def test_sources(self):
+        self.run_suite("sources")
 
     def test_resources(self):
         self.run_suite("resources")

@@ -31,6 +31,9 @@ struct Call {
   Task<Reply<Json>> body(std::size_t bytes_max = std::size_t{8} << 20);
 };
 
+// What a route's {names} stand for. What is no text names nothing that is there: it is empty.
+std::vector<std::string> read_ids(const http::PathValues& values);
+
 // A handler that answers with what the work gives, or says why not.
 using Work = std::function<Task<Reply<Json>>(Call&)>;
 http::RouteHandler answering(Work work);
