@@ -155,7 +155,7 @@ add_cases(Destination, [
     Case("D30 a sister host", get("/x", AUTH, host="gist.github.com"), "block", host="gist.github.com", code="host_not_allowed",
          ways=("connect",)),
     Case("D32 the machine of Pons", get("/x", host="this-machine.example.net"), "block", host="this-machine.example.net",
-         tls=False, ways=ALL_WAYS),
+         tls=False, code="address_not_allowed", ways=ALL_WAYS),
     Case("D32 the proxy through itself", get("/x", host="127.0.0.1:3128"), "block", host="127.0.0.1", port=3128, tls=False,
          ways=("proxy", "connect")),
     Case("A over a plain line gets no secret", get("/x", AUTH), "block", tls=False, code=MISMATCH, ways=ALL_WAYS),
