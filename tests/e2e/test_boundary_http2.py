@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 
+from boundary.bodies import HIDDEN, UNSEEN, made
 from boundary.cases import A, B, B_SEEN, E, OTHER, BoundaryTest, Case, add_cases, get
 from boundary.codings import CODINGS, ENCODINGS
 from boundary.http2_host import grpc_message
@@ -260,6 +261,21 @@ def check_late(self, case, answer, events, requests):
 
 
 Http2Test.check_refused, Http2Test.check_unfinished, Http2Test.check_late = check_refused, check_unfinished, check_late
+
+
+class Bodies(Http2Test):
+    """What hides in a body is found whatever carries it, in frames that end anywhere."""
+
+    def attack(self, case, way):
+        body, fields = made(self, case)
+        given = [[name.lower(), value] for name, _, value in (field.partition(": ") for field in fields)]
+        request = head("/x", *([TOKEN] if case.host == A else []), *given, host=case.host, method="POST")
+        size = 61 if len(body) < 10_000 else 4001
+        script = [["headers", 1, request, {"end": False}], ["data", 1, body, {"size": size}]]
+        super().attack(dataclasses.replace(case, more=steps(*script)), way)
+
+
+add_cases(Bodies, [*HIDDEN, *UNSEEN])
 
 
 class Answers(Http2Test):
