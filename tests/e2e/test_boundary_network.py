@@ -529,6 +529,32 @@ class Floods(BoundaryTest):
         other.assert_undisturbed(times)
         self.settle()
 
+    def test_requests_that_are_long_to_read_leave_the_neighbour_alone(self):
+        """As many segments and parameters as fit, at a host where a credential is bound to a path."""
+        other = self.neighbour("beside-requests")
+        lines = self.flood(
+            "import socket, ssl, threading, time\n"
+            "host, context, done = 'basic.example.com', ssl.create_default_context(), []\n"
+            "head = ('GET /v1' + '/a' * 7000 + '?' + '&' * 15000 + ' HTTP/1.1\\r\\nHost: ' + host + '\\r\\n\\r\\n').encode()\n"
+            "def ask(end):\n"
+            "    with context.wrap_socket(socket.create_connection((host, 443)), server_hostname=host) as s:\n"
+            "        while time.monotonic() < end:\n"
+            "            s.sendall(head)\n"
+            "            done.append(s.recv(65536)[:12])\n"
+            "print('begun', flush=True)\n"
+            "workers = [threading.Thread(target=ask, args=(time.monotonic() + 4,)) for _ in range(4)]\n"
+            "for each in workers: each.start()\n"
+            "for each in workers: each.join()\n"
+            "print(len(done), set(done), flush=True)\n")
+        next(lines)
+        said = []
+        times = other.ask_while(lambda: said.append(next(lines)["output"]["bytes"].strip()))
+        list(lines)
+        print(f"\nlong requests: {said[0]}; {other.tell(times)}")
+        self.assertIn("{b'HTTP/1.1 200'}", said[0])
+        other.assert_undisturbed(times)
+        self.settle()
+
     def test_a_hundred_thousand_names_leave_the_neighbour_alone(self):
         other = self.neighbour("beside-names")
         before, asked = self.egress_rss(), len(read_text(f"{self.world.directory}/names.log").splitlines())

@@ -8,6 +8,7 @@ ASKED = 20  # times
 # Far from a promise, and beyond what a busy machine does to one half of a test. Without shares a neighbour waits for all of a
 # flood, or for each of its pieces.
 RATIO, SLACK_SECONDS = 4, 0.1
+SLACK_SECONDS_ONCE = 2
 
 
 class Neighbour:
@@ -43,5 +44,5 @@ class Neighbour:
                 f"{alone[1]:.0f} ms")
 
     def assert_undisturbed(self, times):
-        most = RATIO * statistics.median(self.alone) + SLACK_SECONDS
-        self.test.assertLess(statistics.median(times), most, (sorted(times), sorted(self.alone)))
+        for of, slack in ((statistics.median, SLACK_SECONDS), (max, SLACK_SECONDS_ONCE)):
+            self.test.assertLess(of(times), RATIO * of(self.alone) + slack, (sorted(times), sorted(self.alone)))
