@@ -529,31 +529,49 @@ class Floods(BoundaryTest):
         other.assert_undisturbed(times)
         self.settle()
 
-    def test_requests_that_are_long_to_read_leave_the_neighbour_alone(self):
-        """As many segments and parameters as fit, at a host where a credential is bound to a path."""
+    def test_requests_that_are_dear_to_read_leave_the_neighbour_alone(self):
+        """What a sandbox has at once may take long to look at: a path of as many segments and a query of as many parameters as fit, where
+        a credential is bound to a path; names without end where credentials are looked for, as they are and out of a small pack."""
+        form, json_type = "Content-Type: application/x-www-form-urlencoded", "Content-Type: application/json"
+        messages = {
+            "parameters": "get('basic.example.com', '/v1' + '/a' * 7000 + '?' + '&' * 15000)",
+            "names in a form": f"post(b'%61%62%63=1&' * 600000, '{form}')",
+            "names in JSON": f"post(b'{{' + b'\"a\":1,' * 1300000 + b'\"b\":1}}', '{json_type}')",
+            "names in a pack": f"post(gzip.compress((os.urandom(3000) + b'&ab' * 300000) * 9), '{form}', 'Content-Encoding: gzip')",
+        }
+        for name, message in messages.items():
+            with self.subTest(name):
+                self.flood_with(name, message)
+
+    def flood_with(self, name, message):
         other = self.neighbour("beside-requests")
         lines = self.flood(
-            "import socket, ssl, threading, time\n"
-            "host, context, done = 'basic.example.com', ssl.create_default_context(), []\n"
-            "head = ('GET /v1' + '/a' * 7000 + '?' + '&' * 15000 + ' HTTP/1.1\\r\\nHost: ' + host + '\\r\\n\\r\\n').encode()\n"
+            "import collections, gzip, os, socket, ssl, threading, time\n"
+            "context, done = ssl.create_default_context(), []\n"
+            "def head(host, method, target, *fields):\n"
+            "    return '\\r\\n'.join((f'{method} {target} HTTP/1.1', f'Host: {host}', *fields, '', '')).encode()\n"
+            "def get(host, target): return host, head(host, 'GET', target)\n"
+            f"def post(body, *fields): return '{A}', head('{A}', 'POST', '/sink', f'Content-Length: {{len(body)}}', *fields) + body\n"
+            f"host, message = {message}\n"
             "def ask(end):\n"
             "    with context.wrap_socket(socket.create_connection((host, 443)), server_hostname=host) as s:\n"
             "        while time.monotonic() < end:\n"
-            "            s.sendall(head)\n"
-            "            done.append(s.recv(65536)[:12])\n"
+            "            s.sendall(message)\n"
+            "            done.append(s.recv(65536)[:12].decode())\n"
             "print('begun', flush=True)\n"
             "workers = [threading.Thread(target=ask, args=(time.monotonic() + 4,)) for _ in range(4)]\n"
             "for each in workers: each.start()\n"
             "for each in workers: each.join()\n"
-            "print(len(done), set(done), flush=True)\n")
+            "print(dict(collections.Counter(done)), flush=True)\n")
         next(lines)
         said = []
         times = other.ask_while(lambda: said.append(next(lines)["output"]["bytes"].strip()))
         list(lines)
-        print(f"\nlong requests: {said[0]}; {other.tell(times)}")
-        self.assertIn("{b'HTTP/1.1 200'}", said[0])
+        print(f"\n{name}: {said[0]}; {other.tell(times)}")
+        self.assertRegex(said[0], "^{'HTTP/1.1 200': [0-9]+}$")
         other.assert_undisturbed(times)
         self.settle()
+        self.doCleanups()
 
     def test_a_hundred_thousand_names_leave_the_neighbour_alone(self):
         other = self.neighbour("beside-names")
