@@ -12,6 +12,7 @@
 #include "pons/scan/content_decoder.h"
 #include "pons/scan/scanner.h"
 #include "pons/scan/scrubber.h"
+#include "turn.h"
 
 namespace pons::egress {
 
@@ -27,6 +28,13 @@ class AnswerFilter {
 
   http::Response take_head() { return std::move(head_); }
 
+  // What is delivered may be a thousand times as long as what came.
+  bool unpacks() const { return decoder_ || messages_; }
+  // As much as is looked at before others have a turn.
+  std::size_t slice_bytes() const {
+    if (!scrubber_) return std::string::npos;
+    return unpacks() ? Turn::kPackedSliceBytes : Turn::kSliceBytes;
+  }
   // Appends what may be delivered. kDenied: the answer must be cut off here.
   Result<void> feed(std::string_view piece, std::string& out);
   Result<void> finish(std::string& out);

@@ -1,5 +1,6 @@
 #include "answer_filter.h"
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include "boundary_fixture.h"

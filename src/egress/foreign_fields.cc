@@ -31,6 +31,13 @@ void append_up_to(std::string& text, char c, std::size_t most) {
   if (text.size() < most) text += c;
 }
 
+// A name as it is written in JSON. Most have nothing to be undone.
+std::string unescaped(const std::string& written) {
+  if (!written.contains('\\')) return written;
+  const auto text = parse_json('"' + written + '"');
+  return text && text->is_string() ? text->get<std::string>() : written;
+}
+
 struct Parameter {
   std::string name;
   std::string value;
@@ -152,8 +159,7 @@ void ForeignFields::read_between_strings(char c) {
     // Behind the object comes another text, as in a list of lines, and no longer the request's own.
     if (--json_.depth == 0) json_.kind = Json::Kind::kOther;
   } else if (json_.depth == 1 && c == ':') {
-    const auto text = parse_json('"' + json_.last + '"');
-    see_name(text && text->is_string() ? text->get<std::string>() : json_.last);
+    see_name(unescaped(json_.last));
     json_.last.clear();
   } else if (json_.depth == 1 && c == ',') {
     json_.last.clear();

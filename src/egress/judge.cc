@@ -229,6 +229,9 @@ class RequestJudge {
     out_.bound = !bound_.empty();
     target_ = {
         .host = name->text(), .port = origin_.port, .method = head_.method, .path = head_.path()};
+    for (const Grant& grant : bound_)
+      for (const vault::Binding* binding : vault::find_bindings(*grant.credential, target_))
+        fitting_.push_back({&grant, binding});
     for_each_binding(vault::Position::kBody,
                      [&](const Grant& grant, const vault::Binding& binding) {
                        out_.body_bindings.push_back({grant, binding.name});
@@ -275,9 +278,8 @@ class RequestJudge {
 
   template <class Use>
   void for_each_binding(vault::Position position, const Use& use) {
-    for (const Grant& grant : bound_)
-      for (const vault::Binding* binding : vault::find_bindings(*grant.credential, target_))
-        if (binding->position == position) use(grant, *binding);
+    for (const auto& [grant, binding] : fitting_)
+      if (binding->position == position) use(*grant, *binding);
   }
 
   // "name=stub", as a binding declares it.
@@ -481,18 +483,16 @@ class RequestJudge {
   }
 
   std::optional<vault::Swapped> swap_field(const http::Field& field, Slot slot) {
-    for (const Grant& grant : bound_) {
-      for (const vault::Binding* binding : vault::find_bindings(*grant.credential, target_)) {
-        if (!binding->names_header(field.name)) continue;
-        if (binding->is_any_header() && slot == Slot::kOfCredentials &&
-            !holds_nothing_but(grant.stub, field.value))
-          continue;
-        auto swapped =
-            binding->swap_header(field.value, grant.stub, grant.credential->value.reveal());
-        if (!swapped) continue;
-        note_swap(grant);
-        return swapped;
-      }
+    for (const auto& [grant, binding] : fitting_) {
+      if (!binding->names_header(field.name)) continue;
+      if (binding->is_any_header() && slot == Slot::kOfCredentials &&
+          !holds_nothing_but(grant->stub, field.value))
+        continue;
+      auto swapped =
+          binding->swap_header(field.value, grant->stub, grant->credential->value.reveal());
+      if (!swapped) continue;
+      note_swap(*grant);
+      return swapped;
     }
     return std::nullopt;
   }
@@ -510,7 +510,15 @@ class RequestJudge {
   AttachedSandbox& sandbox_;
   const Origin& origin_;
   const http::RequestHead& head_;
+  // A binding of a grant in `bound_` that the request's method and path fit. Found once: paths may
+  // be long, and a request has thousands of parameters.
+  struct Fitting {
+    const Grant* grant;
+    const vault::Binding* binding;
+  };
+
   std::vector<Grant> bound_;
+  std::vector<Fitting> fitting_;
   BoundHosts::Credentials rivals_;  // all that are bound to the host, on any port, granted or not
   std::vector<std::string> query_names_;  // of parameters that hold credentials
   vault::Target target_;

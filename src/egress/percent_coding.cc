@@ -9,7 +9,11 @@ namespace pons::egress {
 std::string percent_decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    std::string digits(text[i] == '%' ? text.substr(i + 1, 2) : "");
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    std::string digits(text.substr(i + 1, 2));
     for (char& digit : digits) digit = static_cast<char>(digit | 0x20);  // lower case
     const auto byte = digits.size() == 2 ? parse_hex(digits) : std::nullopt;
     out += byte ? static_cast<char>(*byte) : text[i];

@@ -14,6 +14,8 @@ namespace pons::egress {
 namespace {
 
 constexpr std::size_t kUpstreamsMax = 8;  // of one connection to the proxy
+constexpr std::size_t kReadyBytes =
+    64 * 1024;  // of an answer, to be delivered before more is unpacked
 
 constexpr http::ClientLimits kUpstreamLimits{
     .connect_time = std::chrono::seconds(30),
@@ -292,7 +294,7 @@ Task<std::optional<Refusal>> Relay::deliver(Case& request, http::UpstreamAnswer&
   request.answer_begun = true;
   http::Response head = filter->take_head();
   // What came with the head leaves with it.
-  const auto first = answer.take_ready_body();
+  const auto first = filter->unpacks() ? std::string_view() : answer.take_ready_body();
   if (!first) co_return broken();
   if (!filter->feed(*first, head.body)) co_return has_secret();
   request.bytes_back = head.body.size();
@@ -303,14 +305,16 @@ Task<std::optional<Refusal>> Relay::deliver(Case& request, http::UpstreamAnswer&
     // Over HTTP/2 the request may still be on its way, and be what ends it.
     if (!piece && request.is_stopped()) co_return body_refusal(request, piece.error());
     if (!piece) co_return broken();
-    ready.clear();
-    const auto passed = piece->empty() ? filter->finish(ready) : filter->feed(*piece, ready);
-    request.scrubbed = filter->has_scrubbed();
-    if (!passed) co_return has_secret();
-    request.bytes_back += ready.size();
     if (piece->empty()) break;
-    if (!ready.empty() && !co_await request.exchange.write(ready)) co_return left();
+    const auto passed = co_await deliver_piece(request, *filter, *piece, ready);
+    if (!passed && passed.error().code == ErrorCode::kDenied) co_return has_secret();
+    if (!passed) co_return left();
   }
+  ready.clear();
+  const auto ended = filter->finish(ready);
+  request.scrubbed = filter->has_scrubbed();
+  if (!ended) co_return has_secret();
+  request.bytes_back += ready.size();
   http::OwnedFields trailers;
   for (const auto& [name, value] : answer.trailers()) {
     auto clean_name = filter->clean_name(name);
@@ -322,6 +326,28 @@ Task<std::optional<Refusal>> Relay::deliver(Case& request, http::UpstreamAnswer&
   request.scrubbed = filter->has_scrubbed();
   if (!co_await request.exchange.finish(ready)) co_return left();
   co_return std::nullopt;
+}
+
+// kDenied: it holds a secret. Any other error: the client left. `ready` is there to be used again.
+Task<Result<void>> Relay::deliver_piece(Case& request, AnswerFilter& filter, std::string_view piece,
+                                        std::string& ready) {
+  ready.clear();
+  while (!piece.empty()) {
+    const std::string_view slice = piece.substr(0, filter.slice_bytes());
+    piece.remove_prefix(slice.size());
+    request.turn.begin();
+    const std::size_t before = ready.size();
+    const auto passed = filter.feed(slice, ready);
+    request.scrubbed = filter.has_scrubbed();
+    if (!passed) co_return make_error(ErrorCode::kDenied, "deliver answer", "it holds a secret");
+    request.bytes_back += ready.size() - before;
+    if (request.turn.is_over()) co_await boundary_.loop.next_round();
+    if (ready.empty() || (!piece.empty() && ready.size() < kReadyBytes)) continue;
+    if (!co_await request.exchange.write(ready))
+      co_return make_error(ErrorCode::kUnavailable, "deliver answer", "the client left");
+    ready.clear();
+  }
+  co_return Result<void>();
 }
 
 // ---- the world

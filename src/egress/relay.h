@@ -58,6 +58,8 @@ class Relay {
   Task<Result<std::string_view>> next_piece(Case& request);
   Task<std::optional<Refusal>> send(Case& request, Upstream& upstream);
   Task<std::optional<Refusal>> deliver(Case& request, http::UpstreamAnswer& answer);
+  Task<Result<void>> deliver_piece(Case& request, AnswerFilter& filter, std::string_view piece,
+                                   std::string& ready);
   Task<std::optional<Refusal>> answer_tool(Case& request);
   Task<std::optional<Refusal>> carry_websocket(Case& request, Upstream& upstream);
   Task<std::expected<std::shared_ptr<http::UpstreamLink>, Refusal>> link_to(Upstream& upstream);

@@ -5,6 +5,7 @@
 
 #include "body_memory.h"
 #include "relay.h"
+#include "turn.h"
 
 namespace pons::egress {
 
@@ -24,6 +25,7 @@ struct Relay::Case {
   bool scrubbed = false;
   bool over_budget = false;  // its body, on the way
   std::uint64_t bytes_back = 0;
+  Turn turn;                           // of looking at its answer
   BodyMemory memory;                   // for its stream
   audit::AuditLog::Underway underway;  // once something may have left
 

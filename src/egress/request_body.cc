@@ -72,6 +72,19 @@ std::expected<RequestBody, Refusal> RequestBody::open(Boundary& boundary, Attach
   return body;
 }
 
+Task<Result<void>> RequestBody::look_through(std::string_view piece) {
+  const bool is_packed = decoder_ || messages_;
+  const std::size_t slice_bytes = is_packed ? Turn::kPackedSliceBytes : Turn::kSliceBytes;
+  while (!piece.empty()) {
+    const std::string_view slice = piece.substr(0, slice_bytes);
+    piece.remove_prefix(slice.size());
+    turn_.begin();
+    CO_TRY_VOID(look_at(slice));
+    if (turn_.is_over()) co_await exchange_->loop().next_round();
+  }
+  co_return Result<void>();
+}
+
 Result<void> RequestBody::look_at(std::string_view piece) {
   bytes_ += piece.size();
   forbidden_.see(piece);
@@ -129,7 +142,7 @@ Task<Result<std::string_view>> RequestBody::next() {
     ended_ = true;
     CO_TRY_VOID(look_at_end());
   } else {
-    CO_TRY_VOID(look_at(piece));
+    CO_TRY_VOID(co_await look_through(piece));
   }
   co_return piece;
 }
@@ -184,14 +197,14 @@ Task<Result<std::optional<std::string>>> RequestBody::take_and_swap() {
     ended_ = piece.empty();
     all += piece;
     if (all.size() <= kSmallBytes) continue;
-    CO_TRY_VOID(look_at(all));
+    CO_TRY_VOID(co_await look_through(all));
     taken_ = std::move(all);
     co_return std::nullopt;
   }
   SwappedBody swapped = swap_body(form_, all, bindings_);
   if (fields_)
     for (std::string& name : swapped.filled) fields_->expect(std::move(name));
-  CO_TRY_VOID(look_at(swapped.seen));
+  CO_TRY_VOID(co_await look_through(swapped.seen));
   CO_TRY_VOID(look_at_end());
   bytes_ = all.size();
   foreign_ = foreign_ || swapped.has_foreign;

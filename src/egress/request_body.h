@@ -13,6 +13,7 @@
 #include "pons/linux/loop.h"
 #include "pons/scan/content_decoder.h"
 #include "pons/scan/scanner.h"
+#include "turn.h"
 
 namespace pons::egress {
 
@@ -70,6 +71,7 @@ class RequestBody {
   Task<bool> comes_soon();
   Task<> await_piece();
   Task<Result<std::string_view>> read_piece();
+  Task<Result<void>> look_through(std::string_view piece);
   Result<void> look_at(std::string_view piece);
   Result<void> look_at_fields(std::string_view clear);
   Result<void> look_inside(std::string_view clear);
@@ -90,6 +92,7 @@ class RequestBody {
   bool foreign_ = false;
   std::vector<std::shared_ptr<const vault::Credential>> swapped_;
   std::uint64_t bytes_ = 0;
+  Turn turn_;
   std::string taken_;           // by take_small(), to be handed out first
   std::string exchange_piece_;  // what was handed out of it
   bool ended_ = false;

@@ -134,6 +134,9 @@ class Clients(BoundaryTest):
             "openssl": f"printf 'GET /echo HTTP/1.1\\r\\nHost: {A}\\r\\nConnection: close\\r\\nAuthorization: Bearer '$GITHUB_TOKEN'\\r\\n\\r\\n'"
                        f" | openssl s_client -quiet -verify_return_error -connect {A}:443 -servername {A} 2>/dev/null",
         }
+        ruby = ("ruby -rnet/http -e \"ask = Net::HTTP::Get.new('/echo', 'Authorization' => 'Bearer ' + ENV['GITHUB_TOKEN']);"
+                f" puts Net::HTTP.start('{A}', 443, use_ssl: true) {{ |http| http.request(ask).body }}\"")
+        programs["ruby"], programs["ruby, without its variable"] = ruby, "env -u SSL_CERT_FILE " + ruby
         for library in ("requests", "httpx"):
             programs[library] = (f"python3 -c \"import os, {library}; print({library}.get('https://{A}/echo', "
                                  "headers={'Authorization': 'Bearer ' + os.environ['GITHUB_TOKEN']}).text)\"")

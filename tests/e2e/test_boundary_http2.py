@@ -7,9 +7,11 @@ import struct
 import threading
 import time
 
+from boundary.bodies import HIDDEN, UNSEEN, made
 from boundary.cases import A, B, B_SEEN, E, OTHER, BoundaryTest, Case, add_cases, get
 from boundary.codings import CODINGS, ENCODINGS
 from boundary.http2_host import grpc_message
+from boundary.neighbour import Neighbour
 from boundary.world import BINDINGS, Attacker, Received, enter
 from pons_fixture import wait_for
 from sandbox_world import rss_bytes
@@ -262,6 +264,21 @@ def check_late(self, case, answer, events, requests):
 Http2Test.check_refused, Http2Test.check_unfinished, Http2Test.check_late = check_refused, check_unfinished, check_late
 
 
+class Bodies(Http2Test):
+    """What hides in a body is found whatever carries it, in frames that end anywhere."""
+
+    def attack(self, case, way):
+        body, fields = made(self, case)
+        given = [[name.lower(), value] for name, _, value in (field.partition(": ") for field in fields)]
+        request = head("/x", *([TOKEN] if case.host == A else []), *given, host=case.host, method="POST")
+        size = 61 if len(body) < 10_000 else 4001
+        script = [["headers", 1, request, {"end": False}], ["data", 1, body, {"size": size}]]
+        super().attack(dataclasses.replace(case, more=steps(*script)), way)
+
+
+add_cases(Bodies, [*HIDDEN, *UNSEEN])
+
+
 class Answers(Http2Test):
     """What comes back."""
 
@@ -437,6 +454,7 @@ class Floods(Http2Test):
         other = self.world.sandbox("beside")
         self.addCleanup(other.destroy)
         self.beside = Attacker(other)
+        self.neighbour = Neighbour(self, self.serve_neighbour)
 
     def rss(self):
         return rss_bytes(self.world.pons.role_pids()["egress"])
@@ -460,8 +478,9 @@ class Floods(Http2Test):
             waited.append(self.serve_neighbour())
             peak = max(peak, self.rss())
         work.join()
-        print(f"\n{name}: {answer[0].end}; the neighbour waited {max(waited) * 1000:.0f} ms at most; egress grew by {(peak - before) / MIB:.1f} MiB")
+        print(f"\n{name}: {answer[0].end}; {self.neighbour.tell(waited)}; egress grew by {(peak - before) / MIB:.1f} MiB")
         self.assertRegex(answer[0].end, ends)
+        self.neighbour.assert_undisturbed(waited)
         self.assertLess(peak - before, 40 * MIB)
         wait_for(lambda: self.knock() or True, "the flooder is served again")
 
@@ -528,10 +547,11 @@ class Floods(Http2Test):
         lines = self.sandbox.start(f"exec python3 /tmp/slow.py {A}", seconds=120)
         next(lines)
         self.assertEqual(next(lines)["output"]["bytes"], "begun\n")
-        waited = [self.serve_neighbour() for _ in range(5)]
+        waited = self.neighbour.ask()
         grown = self.rss() - before
         job = self.sandbox.collect(lines)
-        print(f"\n60 slow heads: the neighbour waited {max(waited) * 1000:.0f} ms at most; egress grew by {grown / MIB:.1f} MiB")
+        print(f"\n60 slow heads: {self.neighbour.tell(waited)}; egress grew by {grown / MIB:.1f} MiB")
+        self.neighbour.assert_undisturbed(waited)
         self.assertEqual(job.text, "60\n", job)
         self.assertLess(grown, 40 * MIB)
         self.settle_all()

@@ -1,19 +1,16 @@
 """What a hostile program can send: where it goes, how it is written, and where a stub hides in it."""
 
 import base64
-import codecs
 import dataclasses
 import gzip
 import json
-import zlib
 
+from boundary.bodies import FORM_TYPE, HIDDEN, MISMATCH, TEXT, UNDECLARED, UNSEEN, body_case, made
 from boundary.cases import A, A_GIT, AUTH, B, B_SEEN, E, OTHER, BoundaryTest, Case, add_cases, get
-from boundary.codings import brotli, zstandard
 from boundary.internet import HOSTS
 from boundary.world import POLICY, Attacker, enter
 from pons_fixture import is_in_memory
 
-MISMATCH = "credential_endpoint_mismatch"
 ALL_WAYS = ("direct", "connect", "proxy")
 
 
@@ -155,7 +152,7 @@ add_cases(Destination, [
     Case("D30 a sister host", get("/x", AUTH, host="gist.github.com"), "block", host="gist.github.com", code="host_not_allowed",
          ways=("connect",)),
     Case("D32 the machine of Pons", get("/x", host="this-machine.example.net"), "block", host="this-machine.example.net",
-         tls=False, ways=ALL_WAYS),
+         tls=False, code="address_not_allowed", ways=ALL_WAYS),
     Case("D32 the proxy through itself", get("/x", host="127.0.0.1:3128"), "block", host="127.0.0.1", port=3128, tls=False,
          ways=("proxy", "connect")),
     Case("A over a plain line gets no secret", get("/x", AUTH), "block", tls=False, code=MISMATCH, ways=ALL_WAYS),
@@ -257,16 +254,10 @@ def basic(text):
     return "Authorization: Basic " + text
 
 
-UNDECLARED = "undeclared_position"
 STRICT = "strict.example.net"
 
 
-def body_case(name, build, code=UNDECLARED, host=A, fields=(), **more):
-    """`build` makes the body out of the stub, once it is known."""
-    return Case(name, "", "block", host=host, code=code, build=(build, fields), **more)
-
-
-FORM_TYPE, JSON_TYPE = "Content-Type: application/x-www-form-urlencoded", "Content-Type: application/json"
+JSON_TYPE = "Content-Type: application/json"
 MULTIPART = '--b\r\nContent-Disposition: form-data; name="token"\r\n\r\nattackers-own\r\n--b--\r\n'
 FOREIGN_BODIES = {
     "a form": ("token=attackers-own&channel=C&text=data", FORM_TYPE),
@@ -429,28 +420,18 @@ add_cases(AnyField, [
 
 class Bodies(BoundaryTest):
     def attack(self, case, way):
-        build, fields = case.build
-        value = self.world.secrets[case.credential] if case.name.startswith("S16") else self.stubs[case.credential]
-        body = build(value.encode())
-        lines = [f"POST /x HTTP/1.1", f"Host: {case.host}", *fields]
+        body, fields = made(self, case)
+        lines = ["POST /x HTTP/1.1", f"Host: {case.host}", *fields]
         if case.host == A:
             lines.append(AUTH)
         if not any(line.startswith("Transfer-Encoding") for line in fields):
             lines.append(f"Content-Length: {len(body)}")
-        payload = "\r\n".join(lines) + "\r\n\r\n" + body.decode("latin-1")
-        super().attack(dataclasses.replace(case, payload=payload), way)
-
-
-def multipart(stub, header=b"", name=b"a.txt"):
-    return (b"--b\r\nContent-Disposition: form-data; name=f; filename=" + name + b"\r\n" + header + b"\r\n" + stub + b"\r\n--b--\r\n")
+        super().attack(dataclasses.replace(case, payload="\r\n".join(lines) + "\r\n\r\n" + body), way)
 
 
 def chunked(data, size=1):
     return b"".join(b"%x\r\n" % len(data[i:i + size]) + data[i:i + size] + b"\r\n" for i in range(0, len(data), size)) + b"0\r\n\r\n"
 
-
-TEXT = b'{"a": "b", "note": "'
-FORM = ("Content-Type: multipart/form-data; boundary=b",)
 
 add_cases(Hiding, [
     Case("S02 undeclared field", get("/x", "X-Other: {S}", AUTH), "block", code=UNDECLARED),
@@ -515,54 +496,8 @@ add_cases(Hiding, [
     Case("S18 what looks like a stub is none", get("/x", AUTH, "X-Note: ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "swap"),
 ])
 add_cases(Bodies, [
-    body_case("S02 body", lambda s: TEXT + s + b'"}'),
-    body_case("S02 body of another host", lambda s: s, host=B_SEEN, code=MISMATCH),
-    body_case("S06 base64", lambda s: base64.b64encode(b"ab" + s)),
-    body_case("S06 base64url", lambda s: base64.urlsafe_b64encode(b"\xff" + s)),
-    body_case("S06 base32", lambda s: base64.b32encode(s)),
-    body_case("S06 hex", lambda s: s.hex().encode()),
-    body_case("S06 HEX", lambda s: s.hex().upper().encode()),
-    body_case("S06 percent", lambda s: b"".join(b"%%%02X" % byte for byte in s)),
-    body_case("S06 JSON escapes", lambda s: b"".join(b"\\u%04x" % byte for byte in s)),
-    body_case("S06 entities", lambda s: b"".join(b"&#x%x;" % byte for byte in s)),
-    body_case("S06 UTF-16", lambda s: s.decode().encode("utf-16-le")),
-    body_case("S06 quoted-printable", lambda s: b"".join(b"=%02X" % byte for byte in s)),
-    body_case("S08 gzip", lambda s: gzip.compress(TEXT + s), fields=("Content-Encoding: gzip",)),
-    body_case("S08 deflate", lambda s: zlib.compress(TEXT + s), fields=("Content-Encoding: deflate",)),
-    body_case("S08 br", lambda s: brotli(TEXT + s), fields=("Content-Encoding: br",)),
-    body_case("S08 zstd", lambda s: zstandard(TEXT + s), fields=("Content-Encoding: zstd",)),
-    body_case("S08 stacked", lambda s: gzip.compress(gzip.compress(TEXT + s)), fields=("Content-Encoding: gzip, gzip",)),
-    body_case("S08 in two fields", lambda s: gzip.compress(zlib.compress(TEXT + s)),
-              fields=("Content-Encoding: deflate", "Content-Encoding: gzip")),
-    body_case("S08 a wrong label", lambda s: gzip.compress(TEXT + s), fields=("Content-Encoding: br",), code="undecodable_body"),
-    body_case("S08 an unknown label", lambda s: gzip.compress(TEXT + s), fields=("Content-Encoding: x-own",), code="undecodable_body"),
-    body_case("R17 a bomb", lambda s: gzip.compress(bytes(32 << 20)), fields=("Content-Encoding: gzip",), code="undecodable_body"),
-    body_case("R17 a bomb in a bomb", lambda s: gzip.compress(gzip.compress(bytes(32 << 20))),
-              fields=("Content-Encoding: gzip, gzip",), code="undecodable_body"),
-    body_case("R17 a bomb of one byte", lambda s: b"\x28\xb5\x2f\xfd\x00\x68" + b"\x02\x00\x10x" * 10_000,
-              fields=("Content-Encoding: zstd",), code="undecodable_body"),
-    body_case("S09 multipart", multipart, fields=FORM),
-    body_case("S09 file name", lambda s: multipart(b"x", name=s), fields=FORM),
-    body_case("S09 part header", lambda s: multipart(b"x", header=b"X-A: " + s + b"\r\n"), fields=FORM),
-    body_case("S09 part in base64", lambda s: multipart(base64.encodebytes(b"x" * 40 + s), header=b"Content-Transfer-Encoding: base64\r\n"),
-              fields=FORM),
-    body_case("S09 no boundary", multipart, fields=("Content-Type: multipart/form-data",)),
-    body_case("chunks of one byte", lambda s: chunked(TEXT + s), fields=("Transfer-Encoding: chunked",)),
-    body_case("X08 a refresh by the client", lambda s: b"grant_type=refresh_token&refresh_token=" + s, fields=(FORM_TYPE,)),
-    body_case("S11 behind 60 KB", lambda s: b"x" * 60_000 + s),
-    body_case("S16 the real value", lambda s: TEXT + s, code="secret_in_request"),
-    body_case("S16 the real value in base64", lambda s: base64.b64encode(s), code="secret_in_request"),
-    body_case("S16 the real value to another host", lambda s: s, code="secret_in_request", host=B_SEEN),
+    *HIDDEN, *UNSEEN,
+    body_case("S06 in chunks of one byte", lambda s: chunked(TEXT + s), fields=("Transfer-Encoding: chunked",)),
 ])
-
-# What is not looked into (docs/operate/threat-model.md): nothing but the stub gets out, and the stub opens nothing.
-add_cases(Bodies, [
-    dataclasses.replace(body_case(name, build, fields=fields), expect="swap", code="") for name, build, fields in (
-        ("S12 reversed", lambda s: s[::-1], ()),
-        ("S12 rot13", lambda s: codecs.encode(s.decode(), "rot13").encode(), ()),
-        ("S12 in two fields", lambda s: b'{"a": "' + s[:20] + b'", "b": "' + s[20:] + b'"}', ()),
-        ("S12 base64 of base64", lambda s: base64.b64encode(base64.b64encode(s)), ()),
-        ("S12 gzip that does not say so", lambda s: gzip.compress(TEXT + s), ()),
-        ("S12 gzip in a part", lambda s: multipart(gzip.compress(s)), FORM))])
 
 del BoundaryTest  # or it would run by itself

@@ -16,7 +16,7 @@ from sandbox_world import rss_bytes, settled
 
 MIB = 1 << 20
 REPOSITORY_BYTES = 200 * MIB if LONG else 5 * MIB
-KILLS = 1000 if LONG else 30
+KILLS = TRANSFERS = 1000 if LONG else 30
 
 
 def setUpModule():
@@ -89,7 +89,7 @@ class Transfers(BoundaryTest):
                 "git -c user.name=x -c user.email=x@example.com commit -q -m new; git push -q origin main; "
                 "git rev-parse HEAD^{tree}; sha256sum < new.bin; git fsck --no-progress",
                 seconds=900)
-        print(f"git: {REPOSITORY_BYTES / MIB:.0f} MiB cloned and as much pushed in {time.monotonic() - begun:.0f} s")
+        seconds = time.monotonic() - begun
         self.assertEqual(job.code, 0, job)
         cloned_tree, cloned, pushed_tree, pushed = [line.split()[0] for line in job.text.splitlines()[:4]]
         self.assertEqual(cloned, hashlib.sha256(hashlib.shake_256(b"repository").digest(REPOSITORY_BYTES)).hexdigest())
@@ -99,6 +99,8 @@ class Transfers(BoundaryTest):
         arrived = subprocess.run(f"git --git-dir {root}/repo.git -c safe.directory='*' show main:new.bin | sha256sum", shell=True,
                                  capture_output=True, text=True, check=True)
         self.assertEqual(arrived.stdout.split()[0], pushed)
+        print(f"git: {REPOSITORY_BYTES / MIB:.0f} MiB cloned and as much pushed in {seconds:.0f} s, each byte for byte the same "
+              f"(sha256 {cloned[:12]}… and {pushed[:12]}…)")
         self.assertIsNone(self.world.find_leak(job.output + job.error))
         config = sandbox.run("cat ~/repo/.git/config").text
         self.assertIn(Attacker(sandbox).environment["GITHUB_TOKEN"], config)
@@ -161,23 +163,31 @@ class Transfers(BoundaryTest):
         def read():
             text = ""
             for line in lines:
-                text += line.get("output", {}).get("bytes", "")
-            outcomes.extend(line.split() for line in text.splitlines() if line.strip())
+                *whole, text = (text + line.get("output", {}).get("bytes", "")).split("\n")
+                outcomes.extend(each.split() for each in whole)
 
         reader = threading.Thread(target=read)
         reader.start()
-        for _ in range(KILLS):
+        kills, begun = 0, time.monotonic()
+        while kills < KILLS or len(outcomes) < TRANSFERS:
             threading.Event().wait(random.uniform(0, 0.2))
             self.wait_until_back(self.kill_egress())
+            kills += 1
+            self.assertTrue(reader.is_alive(), "the transfers have ended by themselves")
         self.sandbox.signal(job, signal.SIGKILL)
         reader.join(60)
         good = [got for got in outcomes if got[0] == "0"]
         self.assertEqual([got for got in good if got[1] != wanted], [], "an answer was short and nobody said so")
+        self.assertGreater(len(good), 0, "no transfer came to its end between two deaths")
+        self.assertLess(len(good), len(outcomes), "no death fell into a transfer")
         self.settle_again()
-        print(f"\n{KILLS} deaths of egress: {len(outcomes)} transfers, {len(good)} whole, the others failed with an error")
+        print(f"\n{kills} deaths of egress in {time.monotonic() - begun:.0f} s: {len(outcomes)} transfers, {len(good)} whole and byte for byte "
+              "the same, the others failed with an error")
         self.assertEqual(self.world.pons.role("egress")["kept_descriptors"], kept)
-        wait_for(lambda: self.descriptors() <= held_before, "egress holds no more than before")
+        held_after = wait_for(lambda: self.descriptors() if self.descriptors() <= held_before else None, "egress holds no more than before")
         wait_for(lambda: all(count <= outside[name] for name, count in self.all_held().items()), "nor does anyone else")
+        print(f"descriptors before and after: egress {held_before} and {held_after}, kept for it {kept} and "
+              f"{self.world.pons.role('egress')['kept_descriptors']}, others {outside} and {self.all_held()}")
         self.check_nothing_left_without_a_trace()
 
     def check_nothing_left_without_a_trace(self):

@@ -9,7 +9,8 @@ import struct
 import sys
 import time
 
-PROXY = ("127.0.0.1", 3128)
+PROXIES = {"": ("127.0.0.1", 3128), "four": ("127.0.0.1", 3128), "six": ("::1", 3128)}
+FAMILIES = {"four": socket.AF_INET, "six": socket.AF_INET6}
 
 
 def read_all(stream, seconds, *until):
@@ -28,12 +29,23 @@ def read_all(stream, seconds, *until):
         return received, type(error).__name__
 
 
+def dial(address, kind):
+    """Without a kind, as programs do: the other one when the first fails."""
+    if not kind:
+        return socket.create_connection(address, timeout=20)
+    stream = socket.socket(FAMILIES[kind], socket.SOCK_STREAM)
+    stream.settimeout(20)
+    stream.connect(socket.getaddrinfo(*address, FAMILIES[kind], socket.SOCK_STREAM)[0][4])
+    return stream
+
+
 def open_stream(ask):
     host, port = ask["host"], ask["port"]
-    if ask["way"] == "direct":
-        return socket.create_connection((ask.get("dial", host), port), timeout=20), b""
-    stream = socket.create_connection(PROXY, timeout=20)
-    if ask["way"] == "connect":
+    way, _, kind = ask["way"].partition("-")
+    if way == "direct":
+        return dial((ask.get("dial", host), port), kind), b""
+    stream = dial(PROXIES[kind], kind)
+    if way == "connect":
         target = ask.get("connect", f"{host}:{port}")
         stream.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{ask.get('connect_fields', '')}\r\n".encode("latin-1"))
         answer = b""

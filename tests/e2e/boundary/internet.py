@@ -55,10 +55,21 @@ HOSTS = {
     "mixed.example.net": "93.184.216.34 10.1.2.3",
     "nowhere.example.net": "93.184.216.99",
     "reader.example.net": "93.184.216.50",  # answers with what it read: tests/differential/recorder.py
+    "six.example.com": "2606:2800:220:1::30",  # bound, and there over IPv6 alone
+    "both.example.com": "93.184.216.38 2606:2800:220:1::38",  # bound to the same, over both
+    "six.example.net": "2606:2800:220:1::35",  # allowed, bound to nothing, looked into
+    "six.example.org": "2606:2800:220:1::66",  # the attacker's, not allowed
+    "six.bad.example.com": "2606:2800:220:1::41",  # its certificate is another's
+    "private-six.example.net": "fd00:1:2::3",
+    "metadata-six.example.net": "fd00:ec2::254",
+    "translated.example.net": "64:ff9b::a01:203",  # 10.1.2.3, as NAT64 writes it
+    "mixed-six.example.net": "2606:2800:220:1::35 fd00:1:2::3",
+    "this-machine-six.example.net": "2001:67c:2e8:1::1",
 }
 ALIASES = {"alias.example.net": "attacker.example.org"}
-NAME_SERVER = "9.9.9.9"
+NAME_SERVER, NAME_SERVER_SIX = "9.9.9.9", "2620:fe::fe"
 OUR_SIDE, THEIR_SIDE = "198.41.0.1", "198.41.0.2"
+OUR_SIDE_SIX, THEIR_SIDE_SIX = "2001:67c:2e8:1::1", "2001:67c:2e8:1::2"
 DATAGRAM_PORTS = (123, 443, 3478, 51820)  # time, QUIC, STUN, WireGuard
 STUCK = 90  # seconds after which a conversation is given up
 
@@ -495,9 +506,19 @@ def answer_name(record, packet):
     return struct.pack("!HHHHHH", identity, 0x8180 | code, 1, count, 0, 0) + question + answers
 
 
-def serve_names(record):
-    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind((NAME_SERVER, 53))  # the answer must come from where the question went
+def open_socket(address, kind, port):
+    """Of one family: a socket for both would show IPv4 addresses as wrapped ones."""
+    opened = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)
+    if opened.family == socket.AF_INET6:
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    if kind == socket.SOCK_STREAM:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    opened.bind((address, port))
+    return opened
+
+
+def serve_names(record, address):
+    server = open_socket(address, socket.SOCK_DGRAM, 53)  # the answer must come from where the question went
     while True:
         packet, sender = server.recvfrom(4096)
         try:
@@ -506,10 +527,9 @@ def serve_names(record):
             pass
 
 
-def serve_datagrams(record, port):
+def serve_datagrams(record, address, port):
     """Nothing should ever arrive; what does is answered, so that its sender hears of it, too."""
-    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind(("0.0.0.0", port))
+    server = open_socket(address, socket.SOCK_DGRAM, port)
     with open(f"{record.directory}/datagrams.log", "a", encoding="utf-8") as log:
         while True:
             packet, sender = server.recvfrom(4096)
@@ -533,9 +553,9 @@ def make_contexts(directory, protocols):
         made.sni_callback = remember
         return made
 
-    special = {"self-signed": "self-signed.bad.example.com", "expired": "expired.bad.example.com",
-               "wrong-name": "wrong-name.bad.example.com"}
-    contexts = {HOSTS[host]: context(name) for name, host in special.items()}
+    special = {"self-signed.bad.example.com": "self-signed", "expired.bad.example.com": "expired",
+               "wrong-name.bad.example.com": "wrong-name", "six.bad.example.com": "wrong-name"}
+    contexts = {HOSTS[host]: context(name) for host, name in special.items()}
     contexts["*"] = context("hosts")
     return contexts, context
 
@@ -544,11 +564,11 @@ def configure_network():
     """As soon as the line is there."""
     while subprocess.run(["ip", "link", "set", "net0", "up"], capture_output=True, check=False).returncode != 0:
         time.sleep(0.01)
-    words = [f"address add {THEIR_SIDE}/30 dev net0", "link set lo up", f"address add {NAME_SERVER}/32 dev lo"]
-    addresses = {address for several in HOSTS.values() for address in several.split()}
-    for address in sorted(addresses - {OUR_SIDE, HOSTS["nowhere.example.net"]}):
-        if ":" not in address:
-            words.append(f"address add {address}/32 dev lo")
+    words = ["link set lo up", f"address add {THEIR_SIDE}/30 dev net0", f"address add {THEIR_SIDE_SIX}/64 dev net0 nodad"]
+    addresses = {NAME_SERVER, NAME_SERVER_SIX, *(address for several in HOSTS.values() for address in several.split())}
+    for address in sorted(addresses - {OUR_SIDE, OUR_SIDE_SIX, HOSTS["nowhere.example.net"]}):
+        if not address.startswith("::ffff:"):  # no address of a machine
+            words.append(f"address add {address}/{'128 dev lo nodad' if ':' in address else '32 dev lo'}")
     subprocess.run(["ip", "-batch", "-"], input="\n".join(words), text=True, check=True)
 
 
@@ -556,14 +576,13 @@ def main(directory, *protocols):
     configure_network()
     record = Record(directory)
     contexts, load = make_contexts(directory, list(protocols))
-    threading.Thread(target=serve_names, args=(record,), daemon=True).start()
-    for port in DATAGRAM_PORTS:
-        threading.Thread(target=serve_datagrams, args=(record, port), daemon=True).start()
+    for address in (NAME_SERVER, NAME_SERVER_SIX):
+        threading.Thread(target=serve_names, args=(record, address), daemon=True).start()
+    for address, port in itertools.product(("0.0.0.0", "::"), DATAGRAM_PORTS):
+        threading.Thread(target=serve_datagrams, args=(record, address, port), daemon=True).start()
     listeners = []
-    for port in (80, 443, 8443, 9000):
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("0.0.0.0", port))
+    for address, port in itertools.product(("0.0.0.0", "::"), (80, 443, 8443, 9000)):
+        listener = open_socket(address, socket.SOCK_STREAM, port)
         listener.listen(1024)
         listeners.append(listener)
     print("ready", flush=True)

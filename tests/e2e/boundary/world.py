@@ -11,17 +11,19 @@ import json
 import os
 import re
 import secrets
+import socket
 import string
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from pons_fixture import PonsTestCase, read_text, wait_for
 from warden_client import Warden, end_orderly
 
 from . import certificates
-from .internet import HOSTS, NAME_SERVER, OUR_SIDE, THEIR_SIDE
+from .internet import HOSTS, NAME_SERVER, OUR_SIDE, OUR_SIDE_SIX, THEIR_SIDE, THEIR_SIDE_SIX
 from .oracle import Watched, find_secret, forms
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -40,8 +42,11 @@ POLICY = {
         {"host": "private.example.net"}, {"host": "metadata.example.net"}, {"host": "mapped.example.net"},
         {"host": "this-machine.example.net"}, {"host": "mixed.example.net"}, {"host": "alias.example.net"},
         {"host": "nowhere.example.net"}, {"host": "reader.example.net", "inspect": True},
+        {"host": "six.example.com"}, {"host": "both.example.com"}, {"host": "six.example.net", "inspect": True},
+        {"host": "private-six.example.net"}, {"host": "metadata-six.example.net"}, {"host": "translated.example.net"},
+        {"host": "mixed-six.example.net"}, {"host": "this-machine-six.example.net"},
     ],
-    "credentials": ["GITHUB_TOKEN", "OTHER_KEY", "QUERY_KEY", "PATH_KEY", "BASIC_KEY", "BAD_HOSTS_KEY", "ANY_KEY"],
+    "credentials": ["GITHUB_TOKEN", "OTHER_KEY", "QUERY_KEY", "PATH_KEY", "BASIC_KEY", "BAD_HOSTS_KEY", "ANY_KEY", "SIX_KEY"],
 }
 BINDINGS = {
     "GITHUB_TOKEN": ["--preset", "github"],
@@ -51,6 +56,7 @@ BINDINGS = {
     "BASIC_KEY": ["--bind", "host=basic.example.com,format=Basic *:{}", "--bind", "host=basic.example.com,path=/v1/**"],
     "BAD_HOSTS_KEY": ["--bind", "host=*.bad.example.com"],
     "ANY_KEY": ["--bind", "host=any.example.com,header=*"],
+    "SIX_KEY": ["--bind", "host=six.example.com", "--bind", "host=both.example.com"],
     "SLACK_TOKEN": ["--preset", "slack"],
     "GITLAB_TOKEN": ["--preset", "gitlab"],
 }
@@ -59,6 +65,7 @@ OWNERS = {
     "api.github.com": "GITHUB_TOKEN", "github.com": "GITHUB_TOKEN", "uploads.github.com": "GITHUB_TOKEN",
     "other.example.com": "OTHER_KEY", "query.example.com": "QUERY_KEY", "path.example.com": "PATH_KEY",
     "basic.example.com": "BASIC_KEY", "any.example.com": "ANY_KEY", "slack.com": "SLACK_TOKEN", "gitlab.com": "GITLAB_TOKEN",
+    "six.example.com": "SIX_KEY", "both.example.com": "SIX_KEY",
 }
 PREFIXES = {"GITHUB_TOKEN": "ghp_", "SLACK_TOKEN": "xoxb-", "GITLAB_TOKEN": "glpat-"}
 
@@ -104,6 +111,8 @@ class Internet:
         run("ip", "address", "add", f"{OUR_SIDE}/30", "dev", "pons0")
         run("ip", "link", "set", "pons0", "up")
         run("ip", "route", "add", "default", "via", THEIR_SIDE)
+        run("ip", "address", "add", f"{OUR_SIDE_SIX}/64", "dev", "pons0", "nodad")
+        run("ip", "-6", "route", "add", "default", "via", THEIR_SIDE_SIX)
         if self.process.stdout.readline() != b"ready\n":
             raise AssertionError("the internet does not start")
         self.count = 0
@@ -120,13 +129,39 @@ class Internet:
 
     def received_by(self, *hosts):
         """The files of all bytes that arrived at these hosts."""
-        return [f"{self.directory}/bytes-{HOSTS[host]}" for host in hosts]
+        return [f"{self.directory}/bytes-{address}" for host in hosts for address in HOSTS[host].split()]
 
     def end(self):
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
         subprocess.run(["ip", "link", "del", "pons0"], check=False, capture_output=True)
+
+
+class ThisMachine:
+    """A service of the machine that Pons runs on. It serves whoever gets to it: from a sandbox nobody may."""
+
+    def __init__(self):
+        self.listeners = [socket.create_server((OUR_SIDE, 80)), socket.create_server((OUR_SIDE_SIX, 80), family=socket.AF_INET6)]
+        for listener in self.listeners:
+            threading.Thread(target=self.serve, args=(listener,), daemon=True).start()
+
+    def serve(self, listener):
+        while True:
+            try:
+                stream, _ = listener.accept()
+                with stream:
+                    if stream.recv(65536):
+                        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nthis machine")
+            except ConnectionError:
+                pass
+            except OSError:
+                return  # closed
+
+    def end(self):
+        for listener in self.listeners:
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
 
 
 class Attacker:
@@ -197,8 +232,9 @@ class Received:
 class World:
     """One Pons with one internet. Use it as a context, or call end()."""
 
-    def __init__(self, policy=None, more_config="", protocols=("http/1.1",)):
+    def __init__(self, policy=None, more_config="", protocols=("http/1.1",), name_server=NAME_SERVER):
         self.protocols = protocols  # that hosts agree to speak
+        self.name_server = name_server  # that Pons asks
         self.begun = time.time()
         self.case = PonsTestCase()
         self.case.setUp()
@@ -212,7 +248,8 @@ class World:
         self.directory = tempfile.mkdtemp(prefix="internet-", dir=self.case.directory)
         self.internet = Internet(self.directory, self.protocols)
         self.case.addCleanup(self.internet.end)
-        self.cover("/etc/resolv.conf", f"nameserver {NAME_SERVER}\noptions timeout:1 attempts:1\n")
+        self.case.addCleanup(ThisMachine().end)
+        self.cover("/etc/resolv.conf", f"nameserver {self.name_server}\noptions timeout:1 attempts:1\n")
         self.cover("/etc/ssl/certs/ca-certificates.crt", read_text(f"{self.directory}/authority.pem"))
         environments = json.dumps({"web": policy})
         self.pons = self.case.start(f"environments: {environments}\n{more_config}")
@@ -222,8 +259,9 @@ class World:
             self.set_secret(name, random_secret(PREFIXES.get(name, "")), where)
         self.warden = Warden(self.pons)
         self.watched = [Watched(self.pons.log_file), Watched(f"{self.directory}/names.log")]
-        single = {host: address for host, address in HOSTS.items() if " " not in address}
-        self.watched_hosts = {host: Watched(path) for host, path in zip(single, self.internet.received_by(*single))}
+        # The addresses of mixed ones are others'.
+        self.watched_hosts = [(host, Watched(path)) for host in HOSTS if not host.startswith("mixed")
+                              for path in self.internet.received_by(host)]
         self.audit_seen = 0
         self.probes = 0
 
@@ -291,7 +329,7 @@ class World:
         for watched in self.watched:
             if form := self.find_leak(watched.read_new()):
                 raise AssertionError(f"a secret ({form}) is in {watched.path}")
-        for host, watched in self.watched_hosts.items():
+        for host, watched in self.watched_hosts:
             data = watched.read_new()
             for name, each in self.forms_by_name.items() if data else ():
                 if name != OWNERS.get(host) and (form := find_secret(each, data)):
