@@ -133,6 +133,8 @@ class Driver {
   Task<Item> spawn_agent(const Call& call);
   AgentSpec thread_agent(const SpawnArguments& arguments) const;
   void bind_machine(Seq call);
+  Task<bool> has_lost_machine();
+  void note_of_owner(const StoredEvent& stored);
   std::string child_of(Seq call) const;
 
   World& world_;
@@ -146,6 +148,13 @@ class Driver {
   std::map<std::string, std::unique_ptr<Prepared>> prepared_;  // by sandbox
   // Calls of servers and of the machine that a process before this one has begun.
   std::set<Seq> asked_before_;
+  // Of a thread: where the session is whose machine it works on, as far as its log was read.
+  struct Owner {
+    Seq head = 0;
+    std::string node;
+    std::int64_t moves = 0;
+  };
+  Owner machine_owner_;
   Error store_error_;
   bool was_refused_ = false;  // the last step, though it was not of people's making
   bool over_ = false;

@@ -559,12 +559,13 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
     item.events.push_back(refused(call.seq, command.error()));
     co_return item;
   }
-  if (!state_.agent.machine_of.empty() && state_.moves > 0) {
+  const auto lost = [&] {
     item.events.push_back(refused(
         call.seq, make_error(ErrorCode::kUnavailable, "use machine",
                              "The machine is lost, and this thread cannot have another. Say so.")));
-    co_return item;
-  }
+    return std::move(item);
+  };
+  if (co_await has_lost_machine()) co_return lost();
   if (!state_.agent.machine_of.empty()) use_own_shell(*command, lease_.session);
   const ProvisionOrder order = machine_order();
   const bool is_first = !state_.has_sandbox(order.sandbox);
@@ -576,6 +577,12 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
     if (!made) {
       item.events.push_back(failed(call.seq, made.error()));
       co_return item;
+    }
+    // What is lost from here on is ended after it was made; what was lost before may have been
+    // ended in vain.
+    if (co_await has_lost_machine()) {
+      chores_.drop_sandbox(order.sandbox);
+      co_return lost();
     }
   }
   auto report = co_await world_.hands.execute({.sandbox = order.sandbox,

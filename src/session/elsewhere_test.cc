@@ -109,6 +109,14 @@ class ElsewhereTest : public testing::Test {
     one_.reset();
     pass(std::chrono::minutes(1));
   }
+  // Its node lives, and was not heard for so long that the other one has taken the session.
+  void move_to_two() {
+    auto& session = tables_.sessions.at("s");
+    session.owner = "nobody";
+    session.lease_until = 0;
+    pass(std::chrono::seconds(30));
+    ASSERT_EQ(stored().owner, "two");
+  }
   const Tables::Stored& stored(const std::string& id = "s") { return tables_.sessions.at(id); }
   template <class T>
   std::vector<T> all(const std::string& id = "s") {
@@ -267,6 +275,47 @@ TEST_F(ElsewhereTest, AThreadStaysWithTheMachineOfItsSessionUntilThatIsLost) {
   EXPECT_EQ(all<ToolEnded>(thread).back().outcome, ToolOutcome::kRefused);
   EXPECT_EQ(all<Said>().back().text, "done");
   EXPECT_EQ(stored(thread).summary.home, "") << "nothing of it is anywhere";
+}
+
+TEST_F(ElsewhereTest, AThreadThatStaysWhereItsSessionWasDoesNotMakeItsMachineAgain) {
+  model_.call("default", std::string(kSpawnAgent), kGiveTask);
+  model_.call("helper", "bash", kRun);
+  model_.call("helper", std::string(kAskHuman), R"({"question":"which?"})");
+  begin(coordinator());
+  const std::string thread = child_session_of("s", all<ToolCalled>().at(0).asked + 2);
+  ASSERT_EQ(stored(thread).summary.status, Status::kWaitsForPerson);
+  ASSERT_EQ(alive(), std::set<std::string>{machine_id_of("s")});
+
+  move_to_two();
+  ASSERT_EQ(alive(), std::set<std::string>()) << "the machine was left behind, and is ended";
+
+  model_.call("helper", "bash", kRun);
+  model_.text("helper", "it is lost");
+  model_.text("default", "done");
+  const Seq question = fold(State{}, stored(thread).events).calls.back().seq;
+  ASSERT_TRUE(run(two_->sessions.add(thread, UserAnswer{.call = question, .text = "it"})));
+  pass(std::chrono::seconds(20));
+  EXPECT_EQ(stored(thread).owner, "one");
+  EXPECT_THAT(all<ToolEnded>(thread).back().text, HasSubstr("machine is lost"));
+  EXPECT_EQ(all<ToolEnded>(thread).back().outcome, ToolOutcome::kRefused);
+  EXPECT_EQ(alive(), std::set<std::string>()) << "nobody would end it";
+  EXPECT_EQ(all<Said>().back().text, "done");
+}
+
+TEST_F(ElsewhereTest, AMachineThatIsMadeWhileItsSessionLeavesIsEndedAndNothingRunsInIt) {
+  one_->hands.provision_takes = std::chrono::minutes(1);
+  model_.call("default", std::string(kSpawnAgent), kGiveTask);
+  model_.call("helper", "bash", kRun);
+  begin(coordinator());
+  move_to_two();
+  ASSERT_EQ(alive(), std::set<std::string>()) << "it is still being made, and was ended in vain";
+  model_.text("helper", "it is lost");
+  model_.text("default", "done");
+  pass(std::chrono::minutes(1));
+  EXPECT_TRUE(boxes_.made.contains(machine_id_of("s")));
+  EXPECT_EQ(alive(), std::set<std::string>());
+  EXPECT_TRUE(boxes_.runs.empty());
+  EXPECT_EQ(all<Said>().back().text, "done");
 }
 
 TEST_F(ElsewhereTest, ATaskThatIsGivenAfterAMoveIsDoneOnTheMachineOfNow) {

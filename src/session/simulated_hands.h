@@ -31,10 +31,12 @@ class SimulatedHands final : public Hands {
   bool forget_calls = false;  // breaks the cells' job table
   int hang_one_in = 0;        // commands never end; 0: all do
   int stops_that_fail = 0;    // the next ones
+  Duration provision_takes{};
 
   Task<Result<ProvisionReport>> provision(ProvisionOrder order) override {
     const auto turn = co_await fate_.wait();
     if (turn == Fate::Turn::kFailsBefore) co_return down();
+    if (provision_takes > Duration{}) co_await loop_.sleep_for(provision_takes);
     make(order.sandbox);
     co_await fate_.afterwards();
     if (turn == Fate::Turn::kFailsAfter) co_return down();

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "pons/session/event.h"
+#include "simulated_fate.h"
 
 // A world for sessions in which every wait may take long, fail, fail after it has worked, or be the
 // last thing that the process does; in which the clock jumps, the disk is full for a while, people
@@ -15,9 +17,10 @@ namespace pons::session {
 struct SimulationSettings {
   std::uint64_t seed = 1;
   int sessions = 3;
-  int messages = 2;           // to each of them
-  int steps = 4;              // of the model, at most, per turn
-  double fault = 0.05;        // of each wait
+  int messages = 2;                                  // to each of them
+  int steps = 4;                                     // of the model, at most, per turn
+  double fault = 0.05;                               // of each wait
+  std::optional<OneFault> one_fault = std::nullopt;  // and this one
   bool rival = false;         // a second node, which takes sessions that are not free
   bool forget_calls = false;  // breaks the cell's job table: the check must notice
 };
@@ -26,6 +29,7 @@ struct SimulationOutcome {
   bool finished = false;
   std::vector<std::string> violations;
   int crashes = 0;
+  int waits = 0;  // at which something could have gone wrong
   int faults = 0;
   int commands = 0;
   int notes = 0;

@@ -1,6 +1,8 @@
+#include <array>
 #include <cstdlib>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "pons/base/log.h"
@@ -9,16 +11,17 @@
 namespace pons::session {
 namespace {
 
-std::uint64_t seeds() {
+std::uint64_t wanted(const char* name, std::uint64_t otherwise) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
-  const char* wanted = std::getenv("PONS_SIMULATION_SEEDS");
-  return wanted == nullptr ? 500 : std::strtoull(wanted, nullptr, 10);
+  const char* number = std::getenv(name);
+  return number == nullptr ? otherwise : std::strtoull(number, nullptr, 10);
 }
 
+std::uint64_t seeds() {
+  return wanted("PONS_SIMULATION_SEEDS", 500);
+}
 std::uint64_t first_seed() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
-  const char* wanted = std::getenv("PONS_SIMULATION_SEED");
-  return wanted == nullptr ? 1 : std::strtoull(wanted, nullptr, 10);
+  return wanted("PONS_SIMULATION_SEED", 1);
 }
 
 class Simulation : public testing::Test {
@@ -128,6 +131,104 @@ TEST_F(Simulation, WhateverFailsEachSessionFinishesAndNothingHappensTwice) {
                              "access withdrawn",
                              "result from outside"})
     EXPECT_TRUE(met.contains(wanted)) << wanted << " never happened";
+}
+
+// Worlds in which something was wrong once.
+TEST_F(Simulation, WhatWasMendedStaysMended) {
+  // A session left its thread behind, which made the machine again.
+  for (const std::uint64_t seed : {1431, 1467}) {
+    const SimulationOutcome outcome = simulate({.seed = seed, .rival = true});
+    EXPECT_TRUE(outcome.finished) << "seed " << seed;
+    for (const std::string& violation : outcome.violations)
+      ADD_FAILURE() << "seed " << seed << ": " << violation;
+  }
+}
+
+// One session, alone or with a second node, so that all its waits can be had one after the other.
+SimulationSettings small_world(std::uint64_t seed) {
+  return {
+      .seed = seed, .sessions = 1, .messages = 1, .steps = 3, .fault = 0, .rival = seed % 3 == 2};
+}
+
+std::string name_of(const SimulationSettings& settings) {
+  const OneFault& one = settings.one_fault.value_or(OneFault{});
+  const auto fault = static_cast<int>(one.fault);
+  return fmt::format(
+      "seed {}, fault {} at wait {} (alone: PONS_SIMULATION_SEED={} PONS_SIMULATION_WAIT={} "
+      "PONS_SIMULATION_FAULT={})",
+      settings.seed, fault, one.wait, settings.seed, one.wait, fault);
+}
+
+class OneFaultAtATime : public Simulation {
+ protected:
+  void run(const SimulationSettings& settings) {
+    const SimulationOutcome outcome = simulate(settings);
+    ++runs_;
+    crashes_ += outcome.crashes;
+    moves_ += outcome.moves;
+    for (const auto& log : outcome.logs) note(log, met_);
+    EXPECT_EQ(outcome.faults, settings.one_fault ? 1 : 0)
+        << name_of(settings) << ": there are " << outcome.waits << " waits";
+    EXPECT_TRUE(outcome.finished) << name_of(settings);
+    for (const std::string& violation : outcome.violations)
+      ADD_FAILURE() << name_of(settings) << ": " << violation;
+    waits_ = outcome.waits;
+  }
+  // Without a fault first: up to the wait that has one, the run with it is the same.
+  void run_all(SimulationSettings settings) {
+    run(settings);
+    const int waits = waits_;
+    for (int wait = 1; wait <= waits; ++wait)
+      for (std::size_t fault = 0; fault < kFaults && !HasFailure(); ++fault) {
+        settings.one_fault = OneFault{.wait = wait, .fault = static_cast<Fault>(fault)};
+        run(settings);
+      }
+  }
+
+  int waits_ = 0;  // of the last run
+  int runs_ = 0;
+  int crashes_ = 0;
+  int moves_ = 0;
+  std::set<std::string> met_;
+};
+
+// Worlds in which much happens: a machine, threads that wait for people, a move, a summary. Then
+// PONS_SIMULATION_WORLDS others.
+constexpr std::array<std::uint64_t, 4> kWorlds = {1, 55, 86, 89};
+
+TEST_F(OneFaultAtATime, AtEveryWaitOfASmallWorldBreaksNothing) {
+  if (const auto wait = wanted("PONS_SIMULATION_WAIT", 0); wait > 0) {
+    SimulationSettings settings = small_world(first_seed());
+    settings.one_fault =
+        OneFault{.wait = static_cast<int>(wait),
+                 .fault = static_cast<Fault>(wanted("PONS_SIMULATION_FAULT", 0) % kFaults)};
+    return run(settings);
+  }
+  for (const std::uint64_t seed : kWorlds) run_all(small_world(seed));
+  for (std::uint64_t seed = 1; seed <= wanted("PONS_SIMULATION_WORLDS", 0) && !HasFailure(); ++seed)
+    run_all(small_world(seed));
+  RecordProperty("runs", runs_);
+  EXPECT_GT(crashes_, runs_ / 5) << "of two faults in seven the process dies";
+  EXPECT_GT(moves_, 0);
+  for (const char* what :
+       {"agent of an agent", "thread waits", "posted by a thread", "thread ended", "bash",
+        "memory_write", "far_do", "two at once", "summary", "tool done", "tool interrupted",
+        "decision of a person", "answer of a person", "resumed", "end_turn", "interrupted"})
+    EXPECT_TRUE(met_.contains(what)) << what << " never happened";
+}
+
+TEST_F(OneFaultAtATime, ACellThatForgetsItsCallsIsNoticed) {
+  bool is_noticed = false;
+  for (std::uint64_t seed = 1; seed <= 12 && !is_noticed; ++seed) {
+    SimulationSettings settings = small_world(seed);
+    settings.forget_calls = true;
+    const int waits = simulate(settings).waits;
+    for (int wait = 1; wait <= waits && !is_noticed; ++wait) {
+      settings.one_fault = OneFault{.wait = wait, .fault = Fault::kDiesAfter};
+      is_noticed = !simulate(settings).violations.empty();
+    }
+  }
+  EXPECT_TRUE(is_noticed) << "commands that run twice would not be noticed";
 }
 
 TEST_F(Simulation, ACellThatForgetsItsCallsIsNoticed) {

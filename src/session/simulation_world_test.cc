@@ -29,7 +29,7 @@ class Simulation {
         loop_(std::move(*linux::Loop::create())),
         time_(*loop_),
         clock_(*loop_),
-        fate_(*loop_, clock_, settings.seed, settings.fault),
+        fate_(*loop_, clock_, settings.seed, settings.fault, settings.one_fault),
         model_(bills_, fate_, settings.steps),
         notes_(notebook_, fate_),
         servers_(server_book_, fate_),
@@ -39,6 +39,7 @@ class Simulation {
   SimulationOutcome run() {
     SimulationOutcome outcome;
     outcome.finished = linux::run_to_end(*loop_, direct(outcome));
+    outcome.waits = fate_.waits;
     outcome.faults = fate_.faults;
     for (const auto& [call, runs] : boxes_.runs) outcome.commands += runs;
     outcome.notes = static_cast<int>(notebook_.written.size());

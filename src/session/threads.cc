@@ -5,6 +5,7 @@
 #include "budget_share.h"
 #include "call_end.h"
 #include "driver.h"
+#include "pons/base/log.h"
 #include "pons/memory/tools.h"
 #include "pons/session/call_id.h"
 #include "pons/session/machine_tools.h"
@@ -85,6 +86,44 @@ void Driver::bind_machine(Seq call) {
                                    .known_as = {},
                                    .node = world_.node}},
            .effect = call});
+}
+
+// A session that goes to another node leaves its threads where they are, and its machine to be
+// ended there. A thread that made it again would work where nobody looks, in what nobody ends. Only
+// the log tells: this process may not have heard that the session is elsewhere.
+Task<bool> Driver::has_lost_machine() {
+  constexpr Duration kPause = std::chrono::milliseconds(500);
+  constexpr std::int64_t kReadAtOnce = 500;
+  const std::string& machine = state_.agent.machine_of;
+  if (machine.empty()) co_return false;
+  if (state_.moves > 0) co_return true;
+  if (world_.node.empty()) co_return false;
+  const std::string session = machine.substr(0, machine.find(':'));
+  for (;;) {
+    const auto news = co_await world_.log.read(session, machine_owner_.head, kReadAtOnce);
+    if (!news) {
+      LOG_WARN("cannot read yet where the machine is", {"session", lease_.session},
+               {"error", news.error()});
+      co_await world_.loop.sleep_for(kPause);
+      continue;
+    }
+    if (news->empty()) break;
+    for (const StoredEvent& stored : *news) note_of_owner(stored);
+  }
+  co_return machine_owner_.node != world_.node ||
+      machine_name_of(session, machine_owner_.moves) != machine;
+}
+
+// As fold() counts. Commands that run side by side may read the same.
+void Driver::note_of_owner(const StoredEvent& stored) {
+  if (stored.seq <= machine_owner_.head) return;
+  machine_owner_.head = stored.seq;
+  if (const auto* created = std::get_if<Created>(&stored.event))
+    machine_owner_.node = created->node;
+  const auto* resumed = std::get_if<Resumed>(&stored.event);
+  if (resumed == nullptr || resumed->node == machine_owner_.node) return;
+  machine_owner_.node = resumed->node;
+  machine_owner_.moves += 1;
 }
 
 Task<Driver::Item> Driver::spawn_agent(const Call& call) {
