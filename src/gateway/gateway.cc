@@ -190,7 +190,8 @@ Result<int> run(roles::RoleStart start) {
   store::MeasuredStore measured(*store, clock);
   budget::Prices prices = TRY(read_prices(runtime->start()));
   Routing routing(TRY(read_model_settings(runtime->start().values.at("models"))));
-  budget::BookOptions options{.directory = kJournalFolder};
+  budget::BookOptions options{.directory = kJournalFolder,
+                              .sandbox_second_nano = prices.sandbox_second_nano()};
   // No call that somebody still waits for is given up.
   options.lease = std::max(options.lease, routing.settings().longest_silence() + kLeaseMargin);
   const auto book = TRY(linux::run_to_end(
