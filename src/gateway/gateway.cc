@@ -209,7 +209,10 @@ Result<int> run(roles::RoleStart start) {
   const auto database_door = TRY(open_database_door(*runtime, resolver));
   if (database_door) runtime->add_routes(database_door->routes());
   linux::TaskGroup work(loop);
-  if (traces) serve_traces(*runtime, traces->spans, routing, work);
+  if (traces) {
+    models.spans = &traces->spans;
+    serve_traces(*runtime, traces->spans, routing, work);
+  }
   runtime->set_body_bytes_max(kBodyBytesMax);
   runtime->add_routes(model_routes(models));
   runtime->add_routes(operator_routes(models));
