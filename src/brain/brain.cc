@@ -240,7 +240,9 @@ Result<int> run(roles::RoleStart start) {
   GatewayModel model(loop, runtime->connector_to(Role::kGateway));
   sandbox::RemoteProvider sandboxes(loop, runtime->connector_to(Role::kWarden));
   WardenHands warden_hands(loop, sandboxes, kSandboxLimits);
-  RecordedHands recorded_hands(warden_hands, memory.records, clock);
+  SandboxBills bills(loop, runtime->connector_to(Role::kGateway), memory.records, clock);
+  memory.bills = &bills;
+  RecordedHands recorded_hands(warden_hands, memory.records, clock, &bills);
   store::MeasuredStore measured(*store, clock);
   files::FileStore files(measured, clock);
   managed::PackageUses package_uses(measured, clock);
@@ -249,7 +251,6 @@ Result<int> run(roles::RoleStart start) {
                           .registries = TRY(registries_of(runtime->start().values))});
   PackagedHands packaged_hands(recorded_hands, packages);
   FurnishedHands hands(loop, packaged_hands, sandboxes, files);
-  SandboxBills bills(loop, runtime->connector_to(Role::kGateway), memory.records, clock);
   EgressBoundary boundary(loop, runtime->connector_to(Role::kEgress));
   session::StoreLog log(measured, clock, log_options(stores));
   memory::MemoryStores memories(measured, clock, [&boundary](std::string text) {

@@ -5,6 +5,7 @@
 #include "pons/http/error_status.h"
 #include "requests.h"
 #include "routes.h"
+#include "sandbox_bills.h"
 
 namespace pons::brain {
 
@@ -36,17 +37,38 @@ Task<> answer_keys(KeyFeed& feed, http::Exchange& exchange) {
   (void)co_await exchange.finish(feed.body());
 }
 
+Json refusal(std::size_t index, const Error& error) {
+  return {{"index", index}, {"type", to_string(error.code)}, {"message", error.message}};
+}
+
+// Nothing where the record may be kept as far as budgets go.
+Task<std::optional<Error>> why_not(Memory& memory, const SandboxRecord& record) {
+  if (memory.bills == nullptr || record.what != SandboxRecord::What::kCreate)
+    co_return std::nullopt;
+  const auto may =
+      co_await memory.bills->may_begin({.id = record.id, .project = record.project_id});
+  if (may) co_return std::nullopt;
+  co_return may.error();
+}
+
 Task<Result<Json>> keep_records(Memory& memory, http::Exchange& exchange) {
   CO_TRY(const auto body, co_await exchange.read_whole_body(kRequestBytesMax));
   CO_TRY(auto records, parse_sandbox_records(body, wall_ms(memory.clock)));
-  const std::size_t count = records.size();
-  CO_TRY(const auto refused, co_await memory.records.keep(std::move(records)));
   Json list = Json::array();
+  std::vector<SandboxRecord> kept;
+  std::vector<std::size_t> indices;  // of those
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (const auto error = co_await why_not(memory, records[i])) {
+      list.push_back(refusal(i, *error));
+      continue;
+    }
+    kept.push_back(std::move(records[i]));
+    indices.push_back(i);
+  }
+  CO_TRY(const auto refused, co_await memory.records.keep(std::move(kept)));
   for (const RefusedRecord& record : refused)
-    list.push_back({{"index", record.index},
-                    {"type", to_string(record.error.code)},
-                    {"message", record.error.message}});
-  co_return Json{{"stored", count - refused.size()}, {"refused", std::move(list)}};
+    list.push_back(refusal(indices[record.index], record.error));
+  co_return Json{{"stored", indices.size() - refused.size()}, {"refused", std::move(list)}};
 }
 
 Task<> answer_records(Memory& memory, http::Exchange& exchange) {

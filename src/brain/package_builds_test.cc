@@ -4,7 +4,10 @@
 #include <deque>
 #include <functional>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
 
 #include "brain_fixture.h"
 #include "packaged_hands.h"

@@ -15,7 +15,14 @@ SandboxRecord RecordedHands::record_of(const Order& order) const {
           .at_ms = now_ms(),
           .sandbox_template = order.sandbox_template,
           .metadata = "{}",
-          .reason = {}};
+          .reason = {},
+          .session = order.session};
+}
+
+Task<Result<void>> RecordedHands::may_begin(const SandboxRecord& record) {
+  if (bills_ == nullptr) co_return {};
+  co_return co_await bills_->may_begin(
+      {.id = record.id, .project = record.project_id, .session = record.session});
 }
 
 // One that may not be on record is nobody's, and is ended.
@@ -29,6 +36,7 @@ Task<Result<void>> RecordedHands::keep(SandboxRecord record) {
 
 Task<Result<session::ProvisionReport>> RecordedHands::provision(session::ProvisionOrder order) {
   SandboxRecord record = record_of(order);
+  CO_TRY_VOID(co_await may_begin(record));
   CO_TRY(auto report, co_await hands_.provision(std::move(order)));
   CO_TRY_VOID(co_await keep(std::move(record)));
   co_return report;
@@ -36,6 +44,7 @@ Task<Result<session::ProvisionReport>> RecordedHands::provision(session::Provisi
 
 Task<Result<void>> RecordedHands::copy(session::CopyOrder order) {
   SandboxRecord record = record_of(order);
+  CO_TRY_VOID(co_await may_begin(record));
   CO_TRY_VOID(co_await hands_.copy(std::move(order)));
   co_return co_await keep(std::move(record));
 }

@@ -25,6 +25,8 @@ class Documents;
 
 namespace pons::brain {
 
+class SandboxBills;
+
 // What the routes work on; outlives them.
 struct Memory {
   store::Store& store;
@@ -32,6 +34,7 @@ struct Memory {
   const Clock& clock;
   std::string node = {};        // which of those that share the store this is; empty: the only one
   store::Bell* bell = nullptr;  // to them; null: there are none
+  SandboxBills* bills = nullptr;  // whom sandboxes are asked of; null: nobody
   Projects projects{store, clock};
   ApiKeys keys{store, clock};
   SandboxRecords records{store, node};

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "brain_fixture.h"
 #include "pons/base/json.h"
 #include "recorded_hands.h"
@@ -16,6 +18,7 @@ class IdleHands final : public session::Hands {
  public:
   Task<Result<session::ProvisionReport>> provision(session::ProvisionOrder) override {
     if (!works) co_return make_error(ErrorCode::kUnavailable, "provision", "no");
+    ++provisioned;
     co_return session::ProvisionReport{.contents = "a machine"};
   }
   Task<Result<void>> copy(session::CopyOrder) override { co_return {}; }
@@ -28,6 +31,7 @@ class IdleHands final : public session::Hands {
     co_return {};
   }
   bool works = true;
+  int provisioned = 0;
 };
 
 class SandboxBillsTest : public BrainTest {
@@ -39,6 +43,18 @@ class SandboxBillsTest : public BrainTest {
                       [this](http::Exchange& exchange, const http::PathValues&) -> Task<> {
                         told_.push_back((co_await exchange.read_whole_body(1 << 20)).value_or(""));
                         exchange.respond({.status = status_, .body = "{}"});
+                      }},
+                     {"POST", "/sandbox-time/running",
+                      [this](http::Exchange& exchange, const http::PathValues&) -> Task<> {
+                        running_ = (co_await exchange.read_whole_body(1 << 20)).value_or("");
+                        exchange.respond({.body = R"({"limited":["default"]})"});
+                      }},
+                     {"POST", "/sandbox-time/admissions",
+                      [this](http::Exchange& exchange, const http::PathValues&) -> Task<> {
+                        asked_.push_back((co_await exchange.read_whole_body(1 << 20)).value_or(""));
+                        exchange.respond(is_spent_
+                                             ? http::error_response(429, "limit", "it is spent")
+                                             : http::Response{.body = "{}"});
                       }}}));
     if (!gateway_->listen(std::move(*linux::listen_unix(socket_of("gateway"), 0600)), "brain"))
       std::abort();
@@ -63,7 +79,10 @@ class SandboxBillsTest : public BrainTest {
   std::size_t unpaid() { return run(memory_->records.list_unpaid(100))->size(); }
 
   int status_ = 200;
+  bool is_spent_ = false;
   std::vector<std::string> told_;
+  std::vector<std::string> asked_;
+  std::string running_;
   std::unique_ptr<http::Server> gateway_;
   std::unique_ptr<SandboxBills> bills_;
 };
@@ -87,6 +106,102 @@ TEST_F(SandboxBillsTest, WhatTheGatewayDidNotTakeIsToldAgain) {
   EXPECT_EQ(run(bills_->send_some()).value(), 1U);
   EXPECT_EQ(unpaid(), 0U);
   EXPECT_THAT(told_.back(), ::testing::HasSubstr("\"seconds\":1}"));
+}
+
+TEST_F(SandboxBillsTest, WhatRunsIsToldAsASumOfWhoHasIt) {
+  const auto now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall().time_since_epoch())
+          .count();
+  record(SandboxRecord::What::kCreate, "sbx_a", now - 100'000);
+  record(SandboxRecord::What::kCreate, "sbx_b", now - 100'000);
+  record(SandboxRecord::What::kCreate, "sbx_c", 1'000);
+  record(SandboxRecord::What::kEnd, "sbx_c", 6'000);  // and is not paid for yet
+  ASSERT_TRUE(run(store_->write({{.sql = "INSERT INTO sessions (id, project_id, agent, parent_id, "
+                                         "title, status, ended, head, epoch, owner, lease_until, "
+                                         "created, updated, input_tokens, cache_read_tokens, "
+                                         "cache_write_tokens, output_tokens, cost_nano) VALUES "
+                                         "('ses_1', 'default', 'writer', '', '', 'idle', '', 0, 1, "
+                                         "'', 0, 0, 0, 0, 0, 0, 0, 0)",
+                                  .values = {}}})));
+  IdleHands idle;
+  RecordedHands hands(idle, memory_->records, clock_, bills_.get());
+  ASSERT_TRUE(run(hands.provision({.sandbox = "sbx_s",
+                                   .sandbox_template = "host",
+                                   .environment = {},
+                                   .session = "ses_1",
+                                   .project = "default"})));
+  ASSERT_TRUE(run(bills_->tell_running()));
+  const Json told = *parse_json(running_);
+  ASSERT_EQ(told.size(), 2U) << running_;
+  EXPECT_FALSE(told[0].contains("agent"));
+  EXPECT_GE(told[0]["seconds"], 205);
+  EXPECT_LE(told[0]["seconds"], 300);
+  EXPECT_EQ(told[1]["agent"], "writer");
+  EXPECT_GE(told[1]["seconds"], 1) << "it has only begun";
+  // In the end its agent pays.
+  ASSERT_TRUE(run(hands.destroy("sbx_s")));
+  ASSERT_TRUE(run(bills_->send_some()));
+  const Json bill = *parse_json(told_.back());
+  ASSERT_EQ(bill.size(), 2U) << told_.back();
+  EXPECT_EQ(bill[1]["id"], "sbx_s");
+  EXPECT_EQ(bill[1]["agent"], "writer");
+  EXPECT_FALSE(bill[0].contains("agent"));
+}
+
+TEST_F(SandboxBillsTest, NoSandboxIsMadeForWhichABudgetHasNoRoom) {
+  IdleHands idle;
+  RecordedHands hands(idle, memory_->records, clock_, bills_.get());
+  const auto provision = [&](const char* sandbox) {
+    return run(hands.provision({.sandbox = sandbox,
+                                .sandbox_template = "host",
+                                .environment = {},
+                                .session = "ses_1",
+                                .project = "default"}));
+  };
+  EXPECT_TRUE(provision("sbx_a"));
+  is_spent_ = true;
+  const auto refused = provision("sbx_b");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kLimit);
+  EXPECT_EQ(refused.error().message, "it is spent");
+  EXPECT_EQ(idle.provisioned, 1);
+  const auto copied = run(hands.copy({.sandbox = "sbx_c",
+                                      .from = "sbx_a",
+                                      .checkpoint = {},
+                                      .sandbox_template = "host",
+                                      .session = "ses_1",
+                                      .project = "default"}));
+  EXPECT_FALSE(copied);
+  EXPECT_TRUE(provision("sbx_a")) << "one that is there may be used on";
+  EXPECT_EQ(asked_.size(), 3U);
+}
+
+TEST_F(SandboxBillsTest, NobodyIsAskedForProjectsWithoutLimits) {
+  ASSERT_TRUE(run(bills_->tell_running()));
+  is_spent_ = true;
+  EXPECT_TRUE(run(bills_->may_begin({.id = "sbx_a", .project = "free"})));
+  EXPECT_TRUE(asked_.empty());
+  EXPECT_FALSE(run(bills_->may_begin({.id = "sbx_a", .project = "default"})));
+  EXPECT_THAT(asked_, ElementsAre(R"({"project":"default"})"));
+}
+
+TEST_F(SandboxBillsTest, ARecordOfTheFrontIsRefusedWhenABudgetHasNoRoom) {
+  memory_->bills = bills_.get();
+  const auto create = [&](const char* id) {
+    return ask("front", "POST", "/sandbox-records",
+               std::string(R"([{"op":"end","id":"sbx_z","project":"default","reason":"x"},)") +
+                   R"({"op":"create","project":"default","template":"base","id":")" + id + "\"}]");
+  };
+  EXPECT_EQ(create("sbx_a").text, "{\"stored\":2,\"refused\":[]}\n");
+  is_spent_ = true;
+  const Json refused = *parse_json(create("sbx_b").text);
+  EXPECT_EQ(refused["stored"], 1);
+  ASSERT_EQ(refused["refused"].size(), 1U);
+  EXPECT_EQ(refused["refused"][0]["index"], 1);
+  EXPECT_EQ(refused["refused"][0]["type"], "limit");
+  EXPECT_EQ(refused["refused"][0]["message"], "it is spent");
+  EXPECT_EQ(create("sbx_a").text, "{\"stored\":2,\"refused\":[]}\n") << "it is there";
+  EXPECT_EQ(run(memory_->records.list_open(""))->size(), 1U);
 }
 
 TEST_F(SandboxBillsTest, SandboxesOfSessionsAreOnRecordFromBeginningToEnd) {

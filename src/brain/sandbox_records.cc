@@ -18,15 +18,16 @@ store::Statement statement_of(const SandboxRecord& record, const std::string& no
   // The project's limit is looked at in the same statement. One that is on record already is not
   // one more.
   return {.sql =
-              "INSERT INTO sandboxes (id, project_id, template, metadata, created, node) "
-              "SELECT $1, $2, $3, $4, $5, $6 "
+              "INSERT INTO sandboxes (id, project_id, template, metadata, created, node, agent) "
+              "SELECT $1, $2, $3, $4, $5, $6, COALESCE((SELECT agent FROM sessions "
+              "WHERE id = $7 AND project_id = $2), '') "
               "WHERE (SELECT sandboxes_max FROM projects WHERE id = $2) IS NULL "
               "OR (SELECT count(*) FROM sandboxes WHERE project_id = $2 AND ended IS NULL "
               "AND id <> $1) < (SELECT sandboxes_max FROM projects WHERE id = $2) "
               "ON CONFLICT (id) DO UPDATE SET node = excluded.node "
               "WHERE sandboxes.project_id = excluded.project_id",
           .values = {record.id, record.project_id, record.sandbox_template, record.metadata,
-                     record.at_ms, node},
+                     record.at_ms, node, record.session},
           .must_change = 1};
 }
 
@@ -91,7 +92,7 @@ Task<Result<std::vector<UnpaidSandbox>>> SandboxRecords::list_unpaid(std::int64_
   constexpr std::int64_t kMsPerSecond = 1'000;
   constexpr std::int64_t kSecondsMax = 31LL * 86'400;  // more than the gateway takes at once
   CO_TRY(const auto rows,
-         co_await store_.read({.sql = "SELECT id, project_id, created, ended FROM sandboxes "
+         co_await store_.read({.sql = "SELECT id, project_id, agent, created, ended FROM sandboxes "
                                       "WHERE ended IS NOT NULL AND charged IS NULL "
                                       "AND (node = $2 OR node = '') ORDER BY ended LIMIT $1",
                                .values = {rows_max, node_}}));
@@ -99,14 +100,58 @@ Task<Result<std::vector<UnpaidSandbox>>> SandboxRecords::list_unpaid(std::int64_
   for (const store::Row& row : rows) {
     CO_TRY(auto id, store::text_of(row, 0));
     CO_TRY(auto project, store::text_of(row, 1));
-    CO_TRY(const auto created, store::integer_of(row, 2));
-    CO_TRY(const auto ended, store::integer_of(row, 3));
+    CO_TRY(auto agent, store::text_of(row, 2));
+    CO_TRY(const auto created, store::integer_of(row, 3));
+    CO_TRY(const auto ended, store::integer_of(row, 4));
     const std::int64_t seconds = (ended - created + kMsPerSecond - 1) / kMsPerSecond;
     unpaid.push_back({.id = std::move(id),
                       .project_id = std::move(project),
+                      .agent = std::move(agent),
                       .seconds = std::clamp<std::int64_t>(seconds, 1, kSecondsMax)});
   }
   co_return unpaid;
+}
+
+Task<Result<std::vector<UnpaidTime>>> SandboxRecords::sum_unpaid(std::int64_t now_ms) {
+  constexpr std::int64_t kRowsMax = 5'000;  // as many as the gateway takes
+  constexpr std::int64_t kMsPerSecond = 1'000;
+  CO_TRY(const auto rows,
+         co_await store_.read(
+             {.sql = "SELECT project_id, agent, CAST(SUM(ms) AS BIGINT), COUNT(*) FROM ("
+                     "SELECT project_id, agent, CAST($1 AS BIGINT) - created AS ms FROM sandboxes "
+                     "WHERE ended IS NULL AND (node = $2 OR node = '') UNION ALL "
+                     "SELECT project_id, agent, ended - created AS ms FROM sandboxes "
+                     "WHERE ended IS NOT NULL AND charged IS NULL AND (node = $2 OR node = '')"
+                     ") AS unpaid GROUP BY project_id, agent ORDER BY 3 DESC LIMIT $3",
+              .values = {now_ms, node_, kRowsMax}}));
+  std::vector<UnpaidTime> all;
+  for (const store::Row& row : rows) {
+    CO_TRY(auto project, store::text_of(row, 0));
+    CO_TRY(auto agent, store::text_of(row, 1));
+    CO_TRY(const auto ms, store::integer_of(row, 2));
+    CO_TRY(const auto count, store::integer_of(row, 3));
+    // Each is charged a second at least.
+    all.push_back({.project_id = std::move(project),
+                   .agent = std::move(agent),
+                   .seconds = std::max((ms + kMsPerSecond - 1) / kMsPerSecond, count)});
+  }
+  co_return all;
+}
+
+Task<Result<bool>> SandboxRecords::is_open(std::string id) {
+  CO_TRY(const auto rows,
+         co_await store_.read({.sql = "SELECT 1 FROM sandboxes WHERE id = $1 AND ended IS NULL",
+                               .values = {std::move(id)}}));
+  co_return !rows.empty();
+}
+
+Task<Result<std::string>> SandboxRecords::agent_of(std::string project, std::string session) {
+  CO_TRY(
+      const auto rows,
+      co_await store_.read({.sql = "SELECT agent FROM sessions WHERE id = $1 AND project_id = $2",
+                            .values = {std::move(session), std::move(project)}}));
+  if (rows.empty()) co_return std::string();
+  co_return store::text_of(rows.front(), 0);
 }
 
 Task<Result<void>> SandboxRecords::mark_paid(std::vector<std::string> ids, std::int64_t at_ms) {

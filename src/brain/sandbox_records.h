@@ -20,6 +20,7 @@ struct SandboxRecord {
   std::string sandbox_template;  // kCreate
   std::string metadata;          // kCreate: a JSON object as text
   std::string reason;            // kEnd
+  std::string session = {};      // kCreate: that has taken it; empty: none
 };
 
 struct OpenSandbox {
@@ -31,7 +32,15 @@ struct OpenSandbox {
 struct UnpaidSandbox {
   std::string id;
   std::string project_id;
+  std::string agent;         // that took it; empty: none
   std::int64_t seconds = 0;  // at least one: a sandbox that was begun
+};
+
+// Of all together whose time nobody has paid for, those that run among them.
+struct UnpaidTime {
+  std::string project_id;
+  std::string agent;
+  std::int64_t seconds = 0;
 };
 
 struct RefusedRecord {
@@ -57,6 +66,12 @@ class SandboxRecords {
   // Of those that have ended, the first ones.
   Task<Result<std::vector<UnpaidSandbox>>> list_unpaid(std::int64_t rows_max);
   Task<Result<void>> mark_paid(std::vector<std::string> ids, std::int64_t at_ms);
+  // The largest sums first.
+  Task<Result<std::vector<UnpaidTime>>> sum_unpaid(std::int64_t now_ms);
+  // On record, and its end is not.
+  Task<Result<bool>> is_open(std::string id);
+  // Whose session it is; empty: there is no such session.
+  Task<Result<std::string>> agent_of(std::string project, std::string session);
 
  private:
   Task<Error> why_refused(std::string project);

@@ -294,15 +294,46 @@ Task<Result<bool>> Book::charge_sandbox(std::string node_id, std::string sandbox
                         .usage = {},
                         .sandbox_seconds = seconds,
                         .requests = 0,
-                        .cost_nano = seconds * options_.sandbox_second_nano,
+                        .cost_nano = sandbox_amounts(seconds)[What::kMoney],
                         .outcome = Outcome::kSandbox,
                         .time_ms = call.time_ms};
   CO_TRY_VOID(log_->reserve(std::move(call)));
   log_->settle(settled);
+  counters_.let_go(node_id, sandbox_amounts(seconds));
   // Over the limit: it has happened nevertheless.
   (void)counters_.charge(node_id, real_amounts(settled), latest_ms_);
   raise_alarm();
   co_return true;
+}
+
+Amounts Book::sandbox_amounts(std::int64_t seconds) const {
+  Amounts amounts;
+  amounts[What::kSandboxSeconds] = seconds;
+  amounts[What::kMoney] = seconds * options_.sandbox_second_nano;
+  return amounts;
+}
+
+Result<void> Book::admit_sandbox(std::string_view node_id, Refused* refused) {
+  TRY_VOID(keys_->find(node_id));
+  TRY_VOID(counters_.hold_more(node_id, sandbox_amounts(1), now(), refused));
+  raise_alarm();
+  return {};
+}
+
+void Book::hold_sandboxes(const TextMap<std::int64_t>& seconds) {
+  constexpr std::int64_t kMost = 1'000'000'000;  // whose price fits into a number
+  TextMap<Amounts> running;
+  for (const auto& [node_id, sum] : seconds)
+    running[node_id] = sandbox_amounts(std::clamp<std::int64_t>(sum, 0, kMost));
+  counters_.hold(running, now());
+  raise_alarm();
+}
+
+bool Book::limits_sandboxes(const Key& key) const {
+  return has_sandboxes(key) && std::ranges::any_of(key.limits, [&](const Limit& limit) {
+           return limit.what == What::kSandboxSeconds ||
+                  (limit.what == What::kMoney && options_.sandbox_second_nano > 0);
+         });
 }
 
 // ---- the book

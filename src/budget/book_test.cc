@@ -22,6 +22,9 @@ class BookTest : public BudgetTest {
   static Limit per_day(std::int64_t amount) {
     return {.what = What::kMoney, .amount = amount, .window = Window::kDay};
   }
+  static Limit seconds_per_day(std::int64_t amount) {
+    return {.what = What::kSandboxSeconds, .amount = amount, .window = Window::kDay};
+  }
   std::string root() { return run(book_->keys().ensure_root("default"))->id; }
   static constexpr int kCalls = 500;
   Task<int> make_calls(std::string key) {
@@ -233,6 +236,97 @@ TEST_F(BookTest, SandboxSecondsAreChargedOnceForEachSandbox) {
   EXPECT_FALSE(begin(key));
   clock_.now_ms += kDayMs;
   EXPECT_TRUE(begin(key)) << "the next day";
+}
+
+TEST_F(BookTest, ASandboxBeginsOnlyWhileALimitAboveItHasRoomForASecond) {
+  open();
+  const std::string agent = add_key({}, add_key({seconds_per_day(3)}), KeyKind::kAgent);
+  const std::string other = add_key({});
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(book_->admit_sandbox(agent)) << i;
+  Refused refused;
+  const auto fourth = book_->admit_sandbox(agent, &refused);
+  ASSERT_FALSE(fourth) << "of many at once those for which there is room";
+  EXPECT_EQ(fourth.error().code, ErrorCode::kLimit);
+  EXPECT_EQ(refused.limit, seconds_per_day(3));
+  EXPECT_EQ(refused.reserved, 3);
+  EXPECT_TRUE(refused.resets_at_ms);
+  EXPECT_TRUE(book_->admit_sandbox(other)) << "nobody else is stopped";
+  book_->hold_sandboxes({{agent, 2}});
+  EXPECT_TRUE(book_->admit_sandbox(agent)) << "what was admitted and never made is forgotten";
+  EXPECT_FALSE(book_->admit_sandbox("mk_nobody"));
+}
+
+TEST_F(BookTest, ASandboxThatRunsCountsWhileItRunsAndOnceWhenItHasEnded) {
+  open();
+  const std::string project = add_key({seconds_per_day(100)});
+  const std::string agent = add_key({}, project, KeyKind::kAgent);
+  book_->hold_sandboxes({{agent, 99}});
+  EXPECT_TRUE(book_->admit_sandbox(agent));
+  book_->hold_sandboxes({{agent, 100}});
+  EXPECT_EQ(book_->held(project)[What::kSandboxSeconds], 100);
+  EXPECT_EQ(book_->admit_sandbox(project).error().code, ErrorCode::kLimit);
+  EXPECT_EQ(begin(agent).error().code, ErrorCode::kLimit) << "nor is a model called for it";
+  // Two ran, and one has ended: what it came to moves from what runs to what is used.
+  EXPECT_TRUE(run(book_->charge_sandbox(agent, "sbx_a", 60)).value());
+  EXPECT_EQ(book_->held(project)[What::kSandboxSeconds], 40);
+  EXPECT_EQ(book_->used(project, Window::kDay)[What::kSandboxSeconds], 60);
+  book_->hold_sandboxes({});
+  EXPECT_EQ(book_->held(project)[What::kSandboxSeconds], 0);
+  EXPECT_TRUE(book_->admit_sandbox(agent));
+  EXPECT_TRUE(begin(agent));
+}
+
+TEST_F(BookTest, ASandboxThatRunsWarnsBeforeItsTimeIsUsedUp) {
+  std::vector<Warning> warnings;
+  book_->set_alarm([&](const Warning& warning) { warnings.push_back(warning); });
+  const std::string project = add_key({seconds_per_day(100)});
+  EXPECT_TRUE(run(book_->charge_sandbox(project, "sbx_a", 30)));
+  book_->hold_sandboxes({{project, 49}});
+  EXPECT_THAT(warnings, SizeIs(0));
+  for (const std::int64_t seconds : {50, 52}) book_->hold_sandboxes({{project, seconds}});
+  ASSERT_THAT(warnings, SizeIs(1)) << "once in its window";
+  EXPECT_EQ(warnings[0].limit, seconds_per_day(100));
+  EXPECT_EQ(warnings[0].used, 80);
+}
+
+TEST_F(BookTest, SandboxesThatCostMoneyAreStoppedWithModelsWhenItIsSpent) {
+  options_.sandbox_second_nano = 10;
+  open();
+  const std::string key = add_key({per_day(150)});
+  book_->hold_sandboxes({{key, 5}});
+  EXPECT_FALSE(begin(key, 91)) << "of 150 are 50 taken by what runs";
+  EXPECT_TRUE(begin(key));
+  book_->hold_sandboxes({{key, 15}});
+  EXPECT_EQ(book_->admit_sandbox(key).error().code, ErrorCode::kLimit);
+  EXPECT_EQ(begin(key, 0).error().code, ErrorCode::kLimit);
+}
+
+TEST_F(BookTest, WhatARevokedKeysSandboxesHeldIsGivenBackToThoseAbove) {
+  const std::string project = add_key({seconds_per_day(100)});
+  const std::string agent = add_key({}, project, KeyKind::kAgent);
+  book_->hold_sandboxes({{agent, 100}, {"mk_nobody", 100}});
+  ASSERT_TRUE(run(book_->keys().revoke(agent)));
+  EXPECT_FALSE(book_->admit_sandbox(project));
+  book_->hold_sandboxes({{project, 99}});
+  EXPECT_EQ(book_->held(project)[What::kSandboxSeconds], 99);
+  EXPECT_TRUE(book_->admit_sandbox(project));
+}
+
+TEST_F(BookTest, OnlyKeysThatHaveSandboxesLimitThem) {
+  const auto root = run(book_->keys().ensure_root("default"));
+  const auto agent = run(book_->keys().ensure_agent("default", "writer"));
+  EXPECT_FALSE(book_->limits_sandboxes(*root));
+  const auto limited = [&](const std::string& id, Limit limit) {
+    const auto key = run(book_->keys().update(id, {.limits = std::vector<Limit>{limit}}));
+    return book_->limits_sandboxes(*key);
+  };
+  EXPECT_TRUE(limited(root->id, seconds_per_day(5)));
+  EXPECT_TRUE(limited(agent->id, seconds_per_day(5)));
+  EXPECT_FALSE(limited(root->id, per_day(5))) << "sandboxes cost nothing";
+  EXPECT_FALSE(limited(add_key({}), seconds_per_day(5)));
+  options_.sandbox_second_nano = 1;
+  open();
+  EXPECT_TRUE(limited(root->id, per_day(5)));
 }
 
 TEST_F(BookTest, ACallThatTheLedgerHasIsNotLostWhateverTheJournalForgot) {

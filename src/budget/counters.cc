@@ -43,6 +43,7 @@ struct Counters::Node {
   int soft_percent = kWholePercent;
   std::array<WindowSum, kWindows> windows;
   Amounts reserved;
+  Amounts held;
 
   void roll(const Starts& starts) {
     for (std::size_t i = 0; i < kWindows; ++i)
@@ -50,6 +51,12 @@ struct Counters::Node {
   }
   const WindowSum& sum_of(const Limit& limit) const {
     return windows[static_cast<std::size_t>(limit.window)];
+  }
+  // Used in no window yet.
+  Amounts under_way() const {
+    Amounts sum = reserved;
+    sum += held;
+    return sum;
   }
 };
 
@@ -116,19 +123,19 @@ Result<void> Counters::check(Node& node, const Amounts& more, Refused* refused) 
   for (const WatchedLimit& watched : node.limits) {
     const Limit& limit = watched.limit;
     Amounts least = more;
-    // Time of sandboxes is counted when they have ended: who has used it up begins nothing more.
+    // Who has used up the time of sandboxes begins nothing more.
     if (limit.what == What::kSandboxSeconds)
       least[limit.what] = std::max<std::int64_t>(least[limit.what], 1);
     const std::int64_t wanted = least[limit.what];
     if (wanted <= 0) continue;
     Amounts sum = node.sum_of(limit).used;
-    sum += node.reserved;
+    sum += node.under_way();
     sum += least;
     if (sum[limit.what] <= limit.amount) continue;
     Refused why{.node = node.id,
                 .limit = limit,
                 .used = node.sum_of(limit).used[limit.what],
-                .reserved = node.reserved[limit.what],
+                .reserved = node.under_way()[limit.what],
                 .resets_at_ms = window_end(limit.window, latest_ms_)};
     Error error = make_error(
         ErrorCode::kLimit, "reserve budget",
@@ -170,11 +177,18 @@ Result<Reservation> Counters::reserve(std::string_view id, const Estimate& estim
 void Counters::count(Node& node, const Amounts& real, const Starts& starts) {
   node.roll(starts);
   for (WindowSum& sum : node.windows) sum.used += real;
+  warn(node, real);
+}
+
+// What is held is as good as used; a reservation may come to much less.
+void Counters::warn(Node& node, const Amounts& more) {
   for (WatchedLimit& watched : node.limits) {
     const Limit& limit = watched.limit;
     const WindowSum& sum = node.sum_of(limit);
-    const std::int64_t used = sum.used[limit.what];
-    if (real[limit.what] <= 0 || watched.warned_in == sum.start ||
+    Amounts all = sum.used;
+    all += node.held;
+    const std::int64_t used = all[limit.what];
+    if (more[limit.what] <= 0 || watched.warned_in == sum.start ||
         !is_past_soft(used, limit.amount, node.soft_percent))
       continue;
     watched.warned_in = sum.start;
@@ -198,6 +212,59 @@ Result<void> Counters::charge(std::string_view id, const Amounts& real, std::int
   for (Node* node = first; node != nullptr; node = node->parent.get())
     TRY_VOID(check(*node, next, refused));
   return {};
+}
+
+// ---- what goes on
+
+void Counters::add_held(Held& held, const Amounts& more, const Starts& starts) {
+  held.amounts += more;
+  for (Node* node = held.node.get(); node != nullptr; node = node->parent.get()) {
+    node->roll(starts);
+    node->held += more;
+    warn(*node, more);
+  }
+}
+
+void Counters::hold(const TextMap<Amounts>& running, std::int64_t now_ms) {
+  for (auto& [id, held] : std::exchange(held_, {}))
+    for (Node* node = held.node.get(); node != nullptr; node = node->parent.get())
+      node->held -= held.amounts;
+  const Starts starts = starts_at(now_ms);
+  for (const auto& [id, amounts] : running)
+    if (const auto found = nodes_.find(id); found != nodes_.end())
+      add_held(held_[id] = {.node = found->second, .amounts = {}}, amounts, starts);
+}
+
+Result<void> Counters::hold_more(std::string_view id, const Amounts& more, std::int64_t now_ms,
+                                 Refused* refused) {
+  const auto found = nodes_.find(id);
+  if (found == nodes_.end())
+    return make_error(ErrorCode::kNotFound, "reserve budget", "there is no such key");
+  const Starts starts = starts_at(now_ms);
+  for (Node* node = found->second.get(); node != nullptr; node = node->parent.get()) {
+    node->roll(starts);
+    TRY_VOID(check(*node, more, refused));
+  }
+  Held& held = held_[std::string(id)];
+  if (held.node == nullptr) held.node = found->second;
+  add_held(held, more, starts);
+  return {};
+}
+
+void Counters::let_go(std::string_view id, const Amounts& ended) {
+  const auto found = held_.find(id);
+  if (found == held_.end()) return;
+  Amounts least;
+  for (std::size_t i = 0; i < kWhats; ++i)
+    least.of[i] = std::min(found->second.amounts.of[i], ended.of[i]);
+  found->second.amounts -= least;
+  for (Node* node = found->second.node.get(); node != nullptr; node = node->parent.get())
+    node->held -= least;
+}
+
+Amounts Counters::held(std::string_view id) const {
+  const Node* node = find(id);
+  return node == nullptr ? Amounts{} : node->held;
 }
 
 bool Counters::settle(std::uint64_t number, const Amounts& real, std::int64_t now_ms) {

@@ -125,6 +125,10 @@ std::string_view name_of(KeyKind kind) {
   return kKindNames[static_cast<std::size_t>(kind)];
 }
 
+bool has_sandboxes(const Key& key) {
+  return key.parent_id.empty() || is_of_agent(key);
+}
+
 std::optional<KeyKind> parse_kind(std::string_view name) {
   const auto found = std::ranges::find(kKindNames, name);
   if (found == kKindNames.end()) return std::nullopt;
@@ -165,7 +169,9 @@ bool Keys::is_below(const Key& key, std::string_view above) const {
 void Keys::for_each(std::string_view project_id, std::string_view above,
                     const std::function<void(const Key&)>& see) const {
   for (const auto& [id, key] : keys_)
-    if (key.project_id == project_id && (above.empty() || is_below(key, above))) see(key);
+    if ((project_id.empty() || key.project_id == project_id) &&
+        (above.empty() || is_below(key, above)))
+      see(key);
 }
 
 Result<const Key*> Keys::find(std::string_view id) const {

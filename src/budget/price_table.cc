@@ -32,16 +32,18 @@ Error wrong(std::string_view where, std::string_view what) {
   return make_error(ErrorCode::kInvalid, "read prices", fmt::format("{}: {}", where, what));
 }
 
-Result<std::int64_t> read_dollars(const Json& value, std::string_view where) {
-  const Error refusal =
-      wrong(where,
-            "a price is decimal text in US dollars per million tokens, such as \"0.075\", with at "
-            "most nine decimals and at most 100000");
+Result<std::int64_t> read_dollars(const Json& value, std::string_view where,
+                                  std::string_view unit = "US dollars per million tokens",
+                                  std::uint64_t most = kDollarsMax) {
+  const Error refusal = wrong(
+      where, fmt::format("a price is decimal text in {}, such as \"0.075\", with at most nine "
+                         "decimals and at most {}",
+                         unit, most));
   if (!value.is_string()) return refusal;
   const std::string_view text = value.get_ref<const std::string&>();
   const std::size_t point = text.find('.');
   const auto whole = parse_decimal(text.substr(0, point));
-  if (!whole || *whole > kDollarsMax) return refusal;
+  if (!whole || *whole > most) return refusal;
   auto nano = static_cast<std::int64_t>(*whole) * kNano;
   if (point == std::string_view::npos) return nano;
   std::string decimals(text.substr(point + 1));
@@ -50,7 +52,7 @@ Result<std::int64_t> read_dollars(const Json& value, std::string_view where) {
   const auto fraction = parse_decimal(decimals);
   if (!fraction) return refusal;
   nano += static_cast<std::int64_t>(*fraction);
-  if (nano > static_cast<std::int64_t>(kDollarsMax) * kNano) return refusal;
+  if (nano > static_cast<std::int64_t>(most) * kNano) return refusal;
   return nano;
 }
 
@@ -128,10 +130,17 @@ std::string_view embedded_prices() {
 }
 
 Result<void> read_price_table(std::string_view json,
-                              std::map<std::string, Price, std::less<>>& into) {
-  constexpr std::array<std::string_view, 2> kTop = {"unit", "models"};
+                              std::map<std::string, Price, std::less<>>& into,
+                              std::int64_t& sandbox_second) {
+  constexpr std::array<std::string_view, 3> kTop = {"unit", "models", "sandbox_second"};
+  constexpr std::uint64_t kSandboxSecondMax = 1;
   const Json table = TRY(parse_json(json, kJsonLimits));
   TRY_VOID(expect_object(table, "prices", kTop));
+  if (const auto price = table.find("sandbox_second"); price != table.end()) {
+    sandbox_second =
+        TRY(read_dollars(*price, "sandbox_second", "US dollars per second", kSandboxSecondMax));
+    if (!table.contains("models")) return {};
+  }
   const auto models = table.find("models");
   if (models == table.end() || !models->is_object() || models->size() > kModelsMax)
     return wrong("models", "an object of at most 10000 models is wanted");

@@ -62,8 +62,9 @@ std::int64_t cost(const Price& price, const models::Usage& reported, std::int64_
 
 Result<Prices> Prices::load(std::string_view overrides, std::optional<Price> unknown) {
   Prices prices;
-  TRY_VOID(read_price_table(embedded_prices(), prices.models_));
-  if (!overrides.empty()) TRY_VOID(read_price_table(overrides, prices.models_));
+  std::int64_t& sandbox_second = prices.sandbox_second_nano_;
+  TRY_VOID(read_price_table(embedded_prices(), prices.models_, sandbox_second));
+  if (!overrides.empty()) TRY_VOID(read_price_table(overrides, prices.models_, sandbox_second));
   prices.unknown_ = std::move(unknown);
   return prices;
 }

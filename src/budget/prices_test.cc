@@ -44,6 +44,24 @@ TEST(Prices, AModelIsFoundWithDateAndProviderInItsName) {
   EXPECT_EQ(*table().find("openrouter/anthropic/claude-sonnet-4-5-2025-09-29"), plain);
 }
 
+TEST(Prices, ASecondOfASandboxCostsNothingUnlessAPriceIsSet) {
+  EXPECT_EQ(table().sandbox_second_nano(), 0);
+  const auto priced = Prices::load(R"({"sandbox_second": "0.000014"})");
+  ASSERT_TRUE(priced);
+  EXPECT_EQ(priced->sandbox_second_nano(), 14'000);
+  EXPECT_TRUE(priced->find("claude-sonnet-4-5")) << "models cost what they did";
+  const auto both =
+      Prices::load(R"({"sandbox_second": "1", "models": {"x": {"input": "1", "output": "1"}}})");
+  ASSERT_TRUE(both);
+  EXPECT_TRUE(both->find("x"));
+  for (const char* wrong : {R"({"sandbox_second": 1})", R"({"sandbox_second": "1.1"})",
+                            R"({"sandbox_second": "-1"})", R"({"sandbox_second": ""})"}) {
+    const auto refused = Prices::load(wrong);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_THAT(refused.error().message, HasSubstr("per second"));
+  }
+}
+
 TEST(Prices, AnUnknownModelIsRefusedAndNeverFree) {
   for (const char* model :
        {"claude-sonnet-4-5-mine", "", "/", "ft:gpt-4o", "claude-sonnet-4-5-19990101",

@@ -58,7 +58,7 @@ http::Response refusal(Protocol protocol, models::Failure failure) {
 bool is_for_gateway(std::string_view field) {
   for (const std::string_view name :
        {"content-type", "accept", "anthropic-version", "anthropic-beta", "openai-beta",
-        "x-session-id", "x-claude-code-session-id"})
+        "x-session-id", "x-claude-code-session-id", "traceparent"})
     if (equal_ignoring_case(field, name)) return true;
   return false;
 }

@@ -25,6 +25,7 @@ void ClientSide::answer(std::string body) {
 }
 
 Task<> ClientSide::refuse(const models::Failure& failure) {
+  refusal_ = failure.kind;
   if (begun_) {
     std::string out;
     text_.stream_writer({})->take(failure, out);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,9 @@ class ClientSide {
   // behind all others, a refusal in a field.
   void tell_cost() { tells_cost_ = true; }
   void add_cost(std::int64_t nano_dollars) { cost_nano_ += nano_dollars; }
+  std::int64_t cost_nano() const { return cost_nano_; }
+  // Why it was refused, if it was.
+  const std::optional<models::Failing>& refusal() const { return refusal_; }
 
   // Streams. False: the client is gone.
   Task<bool> send(std::string_view bytes);
@@ -62,6 +66,7 @@ class ClientSide {
   bool tells_cost_ = false;
   bool ends_ = false;  // but for its cost
   std::int64_t cost_nano_ = 0;
+  std::optional<models::Failing> refusal_;
 };
 
 }  // namespace pons::gateway

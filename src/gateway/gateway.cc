@@ -193,7 +193,8 @@ Result<int> run(roles::RoleStart start) {
   store::MeasuredStore measured(*store, clock);
   budget::Prices prices = TRY(read_prices(runtime->start()));
   Routing routing(TRY(read_model_settings(runtime->start().values.at("models"))));
-  budget::BookOptions options{.directory = kJournalFolder};
+  budget::BookOptions options{.directory = kJournalFolder,
+                              .sandbox_second_nano = prices.sandbox_second_nano()};
   // No call that somebody still waits for is given up.
   options.lease = std::max(options.lease, routing.settings().longest_silence() + kLeaseMargin);
   const auto book = TRY(linux::run_to_end(
@@ -211,7 +212,10 @@ Result<int> run(roles::RoleStart start) {
   const auto database_door = TRY(open_database_door(*runtime, resolver));
   if (database_door) runtime->add_routes(database_door->routes());
   linux::TaskGroup work(loop);
-  if (traces) serve_traces(*runtime, traces->spans, routing, work);
+  if (traces) {
+    models.spans = &traces->spans;
+    serve_traces(*runtime, traces->spans, routing, work);
+  }
   runtime->set_body_bytes_max(kBodyBytesMax);
   runtime->add_routes(model_routes(models));
   runtime->add_routes(operator_routes(models));

@@ -6,6 +6,7 @@
 
 #include "affinity.h"
 #include "call_cost.h"
+#include "call_span.h"
 #include "pons/base/id.h"
 #include "pons/base/log.h"
 #include "refusals.h"
@@ -43,11 +44,30 @@ std::string question_of(const http::Exchange& exchange) {
   return std::string(exchange.request().find("x-pons-question").value_or(""));
 }
 
+// The brain makes traces of its own out of what it has stored, and a harness works within one of
+// its turns.
+bool is_traced(const Models& models, const http::Exchange& exchange, const Caller& caller) {
+  return models.spans != nullptr && exchange.peer().role != "brain" && !caller.is_harness;
+}
+
+void tell_span(Models& models, const ClientSide& client, CallSpan* span) {
+  if (span == nullptr) return;
+  if (client.refusal()) span->error = error_type(*client.refusal());
+  models.spans->add({span->end(client.cost_nano())});
+}
+
 // Frames of its coroutines stand alone, as those of a relay do.
 class ModelCall {
  public:
-  ModelCall(Models& models, ClientSide& client, ModelRequest& request, Caller caller)
-      : models_(models), client_(client), request_(request), caller_(std::move(caller)) {}
+  // `span`: null where nobody wants one.
+  ModelCall(Models& models, ClientSide& client, ModelRequest& request, Caller caller,
+            CallSpan* span)
+      : models_(models),
+        client_(client),
+        request_(request),
+        caller_(std::move(caller)),
+        span_(span),
+        begun_at_(models.loop.now()) {}
 
   [[gnu::noinline]] Task<> run() {
     co_await answer();
@@ -65,6 +85,7 @@ class ModelCall {
       co_return;
     }
     line_ = std::move(*line);
+    if (span_ != nullptr) span_->asked = shown_name();
     while (at_ < line_.size() && tries_in_all_ < kTriesMax)
       if (!co_await try_next()) co_return;
     if (refusal_ && !has_failed_)
@@ -90,6 +111,22 @@ class ModelCall {
       *line = {maker};
     }
     return std::move(*line);
+  }
+
+  // A name that fits a pattern may be the client's invention.
+  std::string_view shown_name() const {
+    const std::string_view name = request_.facts.model;
+    const ModelSettings& settings = models_.routing.settings();
+    const std::size_t slash = name.find('/');
+    const bool is_known =
+        settings.routes.contains(std::string(name)) ||
+        (slash != name.npos && settings.providers.contains(std::string(name.substr(0, slash))) &&
+         models_.metrics.knows(name.substr(slash + 1)));
+    return is_known ? name : models_.metrics.shown(name);
+  }
+
+  void note_error(std::string_view word) {
+    if (span_ != nullptr) span_->error = word;
   }
 
   // False: the client has its answer.
@@ -133,6 +170,7 @@ class ModelCall {
     const Outcome outcome = co_await ask(candidate, answerer, *key, *reserved, cost);
     if (outcome.ending == Ending::kUnfit) {
       --tries_in_all_;
+      if (span_ != nullptr) --span_->tries;
       reserved->withdraw();
     } else {
       client_.add_cost(settle(*reserved, outcome, cost));
@@ -214,11 +252,19 @@ class ModelCall {
     ++tries_in_all_;
     // The journal need not hear of every piece of a stream.
     const TimePoint begun = asked_at_ = models_.loop.now();
+    if (span_ != nullptr) {
+      span_->provider = candidate.deployment.provider;
+      span_->model = models_.metrics.shown(candidate.deployment.model);
+      ++span_->tries;
+    }
     const ProgressSink progress = [&, begun, heard = false, told = TimePoint{}](
                                       const models::Usage& usage, std::size_t bytes) mutable {
       candidate.health.succeed();  // it answers; others need not wait for the end
-      if (!std::exchange(heard, true))
+      if (!std::exchange(heard, true)) {
         models_.metrics.count_first_byte(candidate.deployment, models_.loop.now() - begun);
+        if (span_ != nullptr && request_.facts.stream)
+          span_->first_chunk = models_.loop.now() - begun_at_;
+      }
       if (models_.loop.now() - told < kTellEvery) return;
       told = models_.loop.now();
       reserved.progress(cost.broken_off(usage, bytes, told - begun));
@@ -233,6 +279,10 @@ class ModelCall {
 
   // What it cost.
   std::int64_t settle(budget::Call& reserved, const Outcome& outcome, const CallCost& cost) {
+    const auto pay = [&](const models::Usage& usage, budget::Outcome how) {
+      if (span_ != nullptr) span_->add(usage);
+      return reserved.settle(usage, how);
+    };
     const auto broken_off = [&] {
       return outcome.is_usage_final ? outcome.usage
                                     : cost.broken_off(outcome.usage, outcome.output_bytes,
@@ -243,25 +293,22 @@ class ModelCall {
                          outcome.usage == models::Usage{};
     switch (outcome.ending) {
       case Ending::kAnswered:
-        return reserved.settle(
+        return pay(
             outcome.is_usage_known ? outcome.usage : cost.seen(outcome.usage, outcome.output_bytes),
             budget::Outcome::kDone);
       case Ending::kBroken:
-        return reserved.settle(broken_off(), budget::Outcome::kFailed);
+        return pay(broken_off(), budget::Outcome::kFailed);
       case Ending::kClientGone:
-        return reserved.settle(refused ? models::Usage{} : broken_off(),
-                               budget::Outcome::kCancelled);
+        return pay(refused ? models::Usage{} : broken_off(), budget::Outcome::kCancelled);
       case Ending::kFailed:
       case Ending::kUnfit:  // never gets here
         break;
     }
-    if (outcome.upstream_status == 200)
-      return reserved.settle(broken_off(), budget::Outcome::kFailed);
+    if (outcome.upstream_status == 200) return pay(broken_off(), budget::Outcome::kFailed);
     const bool worked =
         outcome.failure.kind == Failing::kTimeout || outcome.usage != models::Usage{};
-    return reserved.settle(
-        worked ? cost.seen(outcome.usage, outcome.output_bytes) : models::Usage{},
-        budget::Outcome::kFailed);
+    return pay(worked ? cost.seen(outcome.usage, outcome.output_bytes) : models::Usage{},
+               budget::Outcome::kFailed);
   }
 
   // What follows from a try. False: the client has its answer.
@@ -281,6 +328,8 @@ class ModelCall {
       co_return true;
     }
     if (outcome.ending != Ending::kFailed) {
+      note_error(outcome.ending == Ending::kBroken ? error_type(outcome.failure.kind)
+                                                   : std::string_view("cancelled"));
       if (outcome.ending == Ending::kBroken) candidate.health.fail(now);
       co_return false;
     }
@@ -365,11 +414,13 @@ class ModelCall {
     while (true) {
       const TimePoint next =
           request_.facts.stream ? std::min(until, client_.keep_alive_at()) : until;
-      if (co_await client_.exchange().wait_for_hang_up(next)) co_return false;
+      if (co_await client_.exchange().wait_for_hang_up(next)) break;
       const TimePoint now = models_.loop.now();
       if (now >= until) co_return true;
-      if (!co_await client_.keep_alive(now)) co_return false;
+      if (!co_await client_.keep_alive(now)) break;
     }
+    note_error("cancelled");
+    co_return false;
   }
 
   void pass_on() {
@@ -409,6 +460,8 @@ class ModelCall {
   ClientSide& client_;
   ModelRequest& request_;
   Caller caller_;
+  CallSpan* span_;
+  TimePoint begun_at_;
   Routing::Line line_;
   std::size_t at_ = 0;
   unsigned tries_ = 0;  // of the one in line now
@@ -426,15 +479,20 @@ Task<> answer_model_call(Models& models, http::Exchange& exchange, Protocol prot
                          Caller caller) {
   ClientSide client(exchange, protocol, new_request_id());
   if (wants_cost(exchange)) client.tell_cost();
+  const auto span = is_traced(models, exchange, caller)
+                        ? CallSpan::begin(exchange.request(), caller.key)
+                        : nullptr;
   auto request = co_await read_model_request(exchange, protocol, models.bodies);
   if (!request) {
     co_await client.refuse(request.error());
+    tell_span(models, client, span.get());
     co_return;
   }
   client.hears(models.loop.now());
   if (caller.is_harness) request->facts.model = name_for_others(std::move(request->facts.model));
-  ModelCall call(models, client, *request, std::move(caller));
+  ModelCall call(models, client, *request, std::move(caller), span.get());
   co_await call.run();
+  tell_span(models, client, span.get());
 }
 
 }  // namespace pons::gateway

@@ -13,6 +13,7 @@
 #include "relay.h"
 #include "routing.h"
 #include "script.h"
+#include "span_export.h"
 
 namespace pons::gateway {
 
@@ -30,6 +31,7 @@ struct Models {
   std::map<std::string, Answerer, std::less<>> answerers;
   BodyMemory bodies = {};
   ModelMetrics metrics{};
+  SpanExport* spans = nullptr;  // of calls; null: nobody wants them
 };
 
 // Who calls: the key whose limits and those above it count.

@@ -28,7 +28,7 @@ std::string_view reason_of(ErrorCode code) {
 }  // namespace
 
 ModelMetrics::Calls& ModelMetrics::of(std::string_view provider, std::string_view model) {
-  return calls_.at({provider, known_.contains(model) ? model : "other"});
+  return calls_.at({provider, shown(model)});
 }
 
 void ModelMetrics::count(const budget::Charged& call) {

@@ -17,6 +17,9 @@ namespace pons::gateway {
 class ModelMetrics {
  public:
   void know_model(std::string name) { known_.insert(std::move(name)); }
+  bool knows(std::string_view model) const { return known_.contains(model); }
+  // As it may be shown to whoever watches.
+  std::string_view shown(std::string_view model) const { return knows(model) ? model : "other"; }
 
   void count(const budget::Charged& call);
   void count_first_byte(const Deployment& deployment, Duration after);

@@ -33,10 +33,17 @@ Json to_json(const budget::Limit& limit) {
           {"window", budget::name_of(limit.window)}};
 }
 
+// With what sandboxes that run have come to.
+std::int64_t used_of(Models& models, const budget::Key& key, const budget::Limit& limit) {
+  budget::Amounts all = models.book.used(key.id, limit.window);
+  all += models.book.held(key.id);
+  return all[limit.what];
+}
+
 // The limits of a key that are used up, or nearly.
 void add_warnings(Models& models, const budget::Key& key, Json& list) {
   for (const budget::Limit& limit : key.limits) {
-    const std::int64_t used = models.book.used(key.id, limit.window)[limit.what];
+    const std::int64_t used = used_of(models, key, limit);
     if (!budget::is_past_soft(used, limit.amount, key.soft_percent)) continue;
     Json warning = to_json(limit);
     warning["key"] = key.id;
@@ -65,7 +72,7 @@ Json to_json(Models& models, const budget::Key& key) {
   if (key.revoked_ms) json["revoked_unix_ms"] = *key.revoked_ms;
   for (const budget::Limit& limit : key.limits) {
     Json entry = to_json(limit);
-    entry["used"] = models.book.used(key.id, limit.window)[limit.what];
+    entry["used"] = used_of(models, key, limit);
     json["limits"].push_back(std::move(entry));
   }
   return json;
@@ -117,17 +124,18 @@ Result<std::int64_t> rows_wanted(const http::Exchange& exchange) {
   return static_cast<std::int64_t>(*rows);
 }
 
-enum class Of : std::uint8_t { kProject, kOneBelow };
+// Whose limits they are: of one that has sandboxes, or of another one.
+enum class Of : std::uint8_t { kOneWithSandboxes, kOther };
 
 Result<std::vector<budget::Limit>> limits_at(const JsonPlace& place, Of of) {
   auto limits = budget::parse_limits(dump_json(place.value));
   if (!limits) return place.refuse(limits.error().message);
   // It would never be reached.
-  if (of == Of::kOneBelow && std::ranges::find(*limits, budget::What::kSandboxSeconds,
-                                               &budget::Limit::what) != limits->end())
+  if (of == Of::kOther && std::ranges::find(*limits, budget::What::kSandboxSeconds,
+                                            &budget::Limit::what) != limits->end())
     return place.refuse(
-        "time of sandboxes is counted for the project as a whole: set this limit on the project's "
-        "own key, which `pons keys ls` shows as org");
+        "time of sandboxes is counted for the project and for its agents: set this limit on the "
+        "project's own key, which `pons keys ls` shows as org, or on that of an agent");
   return std::move(*limits);
 }
 
@@ -147,7 +155,7 @@ Result<budget::KeyWish> parse_wish(const Json& body) {
     if (!kind) return place.at("kind").refuse("must be team, user, agent, schedule or session");
     wish.kind = *kind;
   }
-  if (place.has("limits")) wish.limits = TRY(limits_at(place.at("limits"), Of::kOneBelow));
+  if (place.has("limits")) wish.limits = TRY(limits_at(place.at("limits"), Of::kOther));
   if (place.has("soft_percent"))
     wish.soft_percent = static_cast<int>(TRY(place.at("soft_percent").number(1, kSoftPercentMax)));
   if (place.has("models")) wish.models = TRY(texts_at(place.at("models")));
@@ -208,8 +216,8 @@ Task<Result<Answer>> change_key(Models& models, http::Exchange& exchange, std::s
   CO_TRY(const auto text, co_await exchange.read_whole_body(kRequestBytesMax));
   CO_TRY(const Json body, parse_json(text));
   const auto before = models.book.keys().find(id);
-  const bool is_root = before && (*before)->parent_id.empty();
-  CO_TRY(auto change, parse_change(body, is_root ? Of::kProject : Of::kOneBelow));
+  const bool has_sandboxes = before && budget::has_sandboxes(**before);
+  CO_TRY(auto change, parse_change(body, has_sandboxes ? Of::kOneWithSandboxes : Of::kOther));
   CO_TRY(const auto key, co_await models.book.keys().update(std::move(id), std::move(change)));
   co_return Answer{.body = to_json(models, key)};
 }

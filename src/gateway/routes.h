@@ -13,8 +13,14 @@ std::vector<http::Route> model_routes(Models& models);
 // Keys, usage and models for the operator.
 std::vector<http::Route> operator_routes(Models& models);
 
-// POST /sandbox-time, for the brain: [{"id", "project", "seconds"}] of sandboxes that have ended,
-// each charged to its project once, however often it is told.
+// For the brain; "agent" where one has taken it, and otherwise nothing.
+// POST /sandbox-time [{"id", "project", "agent", "seconds"}] of sandboxes that have ended, each
+// charged once, however often it is told.
+// POST /sandbox-time/running [{"project", "agent", "seconds"}]: how long those have run that nobody
+// was charged for yet, all of them; the answer names the projects whose sandboxes have limits:
+// {"limited": […]}.
+// POST /sandbox-time/admissions {"project", "agent"}: before a sandbox of one of those is made; 429
+// says which limit it is.
 std::vector<http::Route> sandbox_routes(Models& models);
 
 // For the brain. POST /session-keys {"project", "agent", "session", "sandbox", "models",

@@ -114,7 +114,8 @@ Task<> SpanExport::flush(TimePoint deadline) {
 
 void SpanExport::write_metrics(telemetry::Page& page) const {
   using enum telemetry::Page::Type;
-  page.begin("pons_trace_spans_total", kCounter, "Spans of agents' turns, by what became of them.");
+  page.begin("pons_trace_spans_total", kCounter,
+             "Spans of turns and calls, by what became of them.");
   page.add({{"outcome", "sent"}}, sent_.value());
   page.add({{"outcome", "no_room"}}, no_room_.value());
   page.add({{"outcome", "refused"}}, refused_.value());

@@ -22,6 +22,18 @@ class UsageTest : public GatewayTest {
   Answer charge(const std::string& role, const std::string& sandboxes) {
     return ask(role, "POST", "/sandbox-time", {}, sandboxes);
   }
+  Answer hold(const std::string& running) {
+    return ask("brain", "POST", "/sandbox-time/running", {}, running);
+  }
+  Answer admit(const std::string& whose) {
+    return ask("brain", "POST", "/sandbox-time/admissions", {}, whose);
+  }
+  int limit_seconds(const std::string& key, std::int64_t seconds) {
+    return ask("operator", "PATCH", "/model-keys/" + key, {},
+               R"({"limits":[{"what":"sandbox_seconds","window":"total","amount":)" +
+                   std::to_string(seconds) + "}]}")
+        .status;
+  }
 };
 
 TEST_F(UsageTest, ALimitThatIsNearlyUsedUpIsTold) {
@@ -153,6 +165,66 @@ TEST_F(UsageTest, ACallerHearsNothingOfOtherProjectsOrKeysBesideItsOwn) {
   EXPECT_EQ(ask_as_ana("/x/usage?key=" + ben->key.id), 404);
   EXPECT_EQ(ask_as_ana("/x/usage?key=" + run(book_->keys().ensure_root("default"))->id), 404);
   EXPECT_EQ(ask("front", "GET", "/x/usage?key=" + ben->key.id).status, 200) << "below the root";
+}
+
+TEST_F(UsageTest, TimeOfAnAgentsSandboxesIsItsAndItsProjects) {
+  EXPECT_EQ(charge("brain", R"([{"id":"a","project":"default","agent":"writer","seconds":7},)"
+                            R"({"id":"b","project":"default","seconds":2}])")
+                .status,
+            200);
+  const Json by_agent = tell("operator", "/model-usage?by=agent")["usage"];
+  ASSERT_EQ(by_agent.size(), 1U) << by_agent;
+  EXPECT_EQ(by_agent[0]["agent"], "writer");
+  EXPECT_EQ(by_agent[0]["sandbox_seconds"], 7);
+  const std::string root = run(book_->keys().ensure_root("default"))->id;
+  EXPECT_EQ(tell("operator", "/model-usage?key=" + root)["usage"][0]["sandbox_seconds"], 9);
+  // An agent that was revoked has still used it.
+  const std::string agent = run(book_->keys().ensure_agent("default", "writer"))->id;
+  ASSERT_TRUE(run(book_->keys().revoke(agent)));
+  EXPECT_EQ(
+      charge("brain", R"([{"id":"c","project":"default","agent":"writer","seconds":3}])").text,
+      "{\"charged\":1}\n");
+  EXPECT_EQ(tell("operator", "/model-usage?key=" + root)["usage"][0]["sandbox_seconds"], 12);
+}
+
+TEST_F(UsageTest, ASandboxForWhichALimitHasNoRoomIsRefusedInWordsThatHelp) {
+  const std::string root = run(book_->keys().ensure_root("default"))->id;
+  EXPECT_EQ(hold("[]").text, "{\"limited\":[]}\n");
+  ASSERT_EQ(limit_seconds(root, 60), 200);
+  EXPECT_EQ(hold(R"([{"project":"default","seconds":40},{"project":"other","seconds":9}])").text,
+            "{\"limited\":[\"default\"]}\n");
+  EXPECT_EQ(admit(R"({"project":"default"})").status, 200);
+  EXPECT_EQ(tell("operator", "/model-keys")["keys"][0]["limits"][0]["used"], 41)
+      << "with what runs";
+  EXPECT_EQ(tell("front", "/x/usage")["warnings"], Json::array());
+  EXPECT_EQ(hold(R"([{"project":"default","seconds":60}])").status, 200);
+  EXPECT_EQ(tell("front", "/x/usage")["warnings"].size(), 1U);
+  const Answer refused = admit(R"({"project":"default"})");
+  EXPECT_EQ(refused.status, 429);
+  for (const char* word : {"60 sandbox_seconds", "pons keys set", root.c_str()})
+    EXPECT_NE(refused.text.find(word), std::string::npos) << refused.text;
+  EXPECT_EQ(admit(R"({"project":"other"})").status, 200);
+}
+
+TEST_F(UsageTest, ALimitOfAnAgentsSandboxesStopsItAndNoOther) {
+  const std::string agent = run(book_->keys().ensure_agent("default", "writer"))->id;
+  ASSERT_EQ(limit_seconds(agent, 10), 200) << "it has sandboxes";
+  EXPECT_EQ(hold(R"([{"project":"default","agent":"writer","seconds":10}])").text,
+            "{\"limited\":[\"default\"]}\n");
+  EXPECT_EQ(admit(R"({"project":"default","agent":"writer"})").status, 429);
+  EXPECT_EQ(admit(R"({"project":"default","agent":"reader"})").status, 200);
+  EXPECT_EQ(admit(R"({"project":"default"})").status, 200);
+}
+
+TEST_F(UsageTest, OnlyTheBrainAsksForSandboxesAndInThisShape) {
+  for (const char* target : {"/sandbox-time/running", "/sandbox-time/admissions"})
+    EXPECT_EQ(ask("front", "POST", target, {}, "[]").status, 403);
+  for (const char* wrong : {"", "{}", R"([{"project":"default"}])", R"([{"seconds":1}])",
+                            R"([{"project":"default","seconds":-1}])",
+                            R"([{"project":"default","seconds":1,"id":"a"}])"})
+    EXPECT_EQ(hold(wrong).status, 400) << wrong;
+  for (const char* wrong : {"", "[]", "{}", R"({"project":"a/b"})", R"({"project":1})"})
+    EXPECT_EQ(admit(wrong).status, 400) << wrong;
 }
 
 TEST_F(UsageTest, TimeOfSandboxesThatIsUsedUpStopsItsProject) {

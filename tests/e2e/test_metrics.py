@@ -334,6 +334,60 @@ class Traces(ModelTestCase):
         self.assertNotIn(COLLECTOR_KEY, pons.log)
         self.assertNotIn(COLLECTOR_KEY, pons.command("metrics").stdout)
 
+    def test_each_call_of_a_client_is_one_span_in_the_clients_own_trace(self):
+        collector, port = Collector(self), free_port()
+        pons = self.start(f"""
+providers:
+  stage:
+    kind: scripted
+    answers:
+      - {{text: "words that nobody may see", usage: {{input: 100, cache_read: 20, output: 42}}}}
+models:
+  smart: {{try: [stage/claude-sonnet-4-5]}}
+gateway: {{listen: '127.0.0.1:{port}'}}
+telemetry: {{otlp_endpoint: '{collector.url}'}}
+""")
+        self.addCleanup(end_orderly, pons)
+        key = self.make_key(pons)
+        parents = {}
+        for number, (protocol, stream) in enumerate(
+                ((protocol, stream) for protocol in ("messages", "chat", "responses") for stream in (False, True)), 1):
+            trace, parent = f"{number:032x}", f"{number:016x}"
+            parents[trace] = parent, stream
+            status, _, body = self.call(pons, key, model="smart", protocol=protocol, stream=stream,
+                                        fields={"traceparent": f"00-{trace}-{parent}-01"})
+            self.assertEqual(status, 200, body)
+        spans = wait_for(lambda: len(collector.spans()) >= len(parents) and collector.spans(), "all spans arrive", step=0.05)
+        self.assertEqual({span["traceId"] for span in spans}, set(parents))
+        for span in spans:
+            parent, stream = parents[span["traceId"]]
+            self.assertEqual((span["parentSpanId"], span["name"], span["kind"], span["status"]), (parent, "chat smart", 3, {}))
+            told = attributes(span)
+            self.assertEqual({name: told[name] for name in (
+                "gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model",
+                "gen_ai.usage.input_tokens", "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.output_tokens")}, {
+                "gen_ai.operation.name": "chat", "gen_ai.provider.name": "stage", "gen_ai.request.model": "smart",
+                "gen_ai.response.model": "claude-sonnet-4-5", "gen_ai.usage.input_tokens": 120,
+                "gen_ai.usage.cache_read.input_tokens": 20, "gen_ai.usage.output_tokens": 42})
+            self.assertGreater(told["pons.usage.cost_nano_usd"], 0)
+            self.assertEqual("gen_ai.response.time_to_first_chunk" in told, stream)
+
+        # Without a parent, or with something that is none, a trace of its own; also over the listener for trusted networks.
+        class Trusted:
+            address = ("127.0.0.1", port)
+
+        self.assertEqual(self.call(Trusted, key, model="smart", fields={"traceparent": "00-what-is-this-01"})[0], 200)
+        self.assertEqual(self.call(pons, key, model="made-up-secret-name")[0], 404)
+        spans = wait_for(lambda: len(collector.spans()) >= len(parents) + 2 and collector.spans(), "two more", step=0.05)
+        own = [span for span in spans if span["traceId"] not in parents]
+        self.assertEqual([("parentSpanId" in span, span["name"]) for span in own], [(False, "chat smart"), (False, "chat")])
+        self.assertEqual((own[1]["status"]["code"], attributes(own[1])["error.type"]), (2, "not_found"))
+        everything = b"".join(body for _, _, _, body in collector.requests).decode()
+        for words in ("words that nobody may see", "made-up-secret-name", key):
+            self.assertNotIn(words, everything)
+        figures = parse(pons.command("metrics").stdout)
+        self.assertEqual(total(figures, "pons_trace_spans_total", outcome="sent"), len(spans))
+
     def test_a_collector_that_is_away_is_in_nobodys_way(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]

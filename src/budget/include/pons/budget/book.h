@@ -149,6 +149,16 @@ class Book {
   // charges it right now.
   Task<Result<bool>> charge_sandbox(std::string node_id, std::string sandbox_id,
                                     std::int64_t seconds);
+  // Before a sandbox is made: kLimit when a limit of the key, or of one above it, has no room for
+  // another second, or for what that costs. The second counts from now on, so that of many
+  // sandboxes at once only those begin for which there is room.
+  Result<void> admit_sandbox(std::string_view node_id, Refused* refused = nullptr);
+  // For how many seconds sandboxes have run that nobody has charged yet, by the key that they will
+  // be charged to. Until this is said again it counts as reserved, in every window that is open:
+  // as if they all ended now. It replaces what was said before, and what was admitted since.
+  void hold_sandboxes(const TextMap<std::int64_t>& seconds);
+  // Whether sandboxes of this key may be refused for a limit of its own.
+  bool limits_sandboxes(const Key& key) const;
   // Hears of every call that ends while this process lives.
   using Witness = std::function<void(const Charged&)>;
   void set_witness(Witness witness) { witness_ = std::move(witness); }
@@ -163,6 +173,8 @@ class Book {
     return counters_.used(node_id, window, now());
   }
   Amounts reserved(std::string_view node_id) const { return counters_.reserved(node_id); }
+  // By sandboxes that run.
+  Amounts held(std::string_view node_id) const { return counters_.held(node_id); }
 
   // Brings what was settled into the store.
   Task<Result<void>> flush();
@@ -189,6 +201,7 @@ class Book {
   void finish(std::uint64_t number, Settled settled);
   void tell(const Settled& settled) const;
   void raise_alarm();
+  Amounts sandbox_amounts(std::int64_t seconds) const;
 
   linux::Loop& loop_;
   const Clock& clock_;

@@ -75,6 +75,15 @@ class Counters {
   // Counts what has happened already, whatever the limits are; kLimit as soon as one is used up.
   Result<void> charge(std::string_view id, const Amounts& real, std::int64_t now_ms,
                       Refused* refused = nullptr);
+  // What goes on now, has come to so much and is charged when it has ended: it counts as reserved
+  // until this is said again. Nodes that are not named have nothing any more; unknown ones count
+  // nowhere.
+  void hold(const TextMap<Amounts>& running, std::int64_t now_ms);
+  // So much more, if it fits as a reservation does.
+  Result<void> hold_more(std::string_view id, const Amounts& more, std::int64_t now_ms,
+                         Refused* refused = nullptr);
+  // Of what was held, this has ended.
+  void let_go(std::string_view id, const Amounts& ended);
   // Settles those whose time is over, and says which they were.
   std::vector<std::uint64_t> sweep(std::int64_t now_ms);
 
@@ -86,6 +95,7 @@ class Counters {
 
   Amounts used(std::string_view id, Window window, std::int64_t now_ms);
   Amounts reserved(std::string_view id) const;
+  Amounts held(std::string_view id) const;  // of the node and all below it
   std::size_t open_reservations() const { return open_.size(); }
 
  private:
@@ -96,12 +106,18 @@ class Counters {
     Estimate estimate;
     std::int64_t expires_ms;
   };
+  struct Held {
+    std::shared_ptr<Node> node;  // keeps those above it, also when it is removed
+    Amounts amounts;
+  };
   using Starts = std::array<std::int64_t, kWindows>;
 
   Starts starts_at(std::int64_t now_ms);
   Node* find(std::string_view id) const;
   Result<void> check(Node& node, const Amounts& more, Refused* refused);
   void count(Node& node, const Amounts& real, const Starts& starts);
+  void warn(Node& node, const Amounts& more);
+  void add_held(Held& held, const Amounts& more, const Starts& starts);
   bool settle(std::uint64_t number, const Amounts& real, std::int64_t now_ms);
   void release(std::uint64_t number);
 
@@ -110,6 +126,7 @@ class Counters {
   std::uint64_t last_number_ = 0;
   TextMap<std::shared_ptr<Node>> nodes_;
   std::unordered_map<std::uint64_t, Open> open_;
+  TextMap<Held> held_;
   std::vector<Warning> warnings_;
 };
 

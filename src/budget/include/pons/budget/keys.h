@@ -48,6 +48,9 @@ struct Key {
   std::optional<std::int64_t> revoked_ms = std::nullopt;
 };
 
+// Whether time of sandboxes is charged to such a key: a project's own, or an agent's.
+bool has_sandboxes(const Key& key);
+
 struct KeyWish {
   enum class Secrecy : std::uint8_t { kNone, kSecret };
   std::string project_id;
@@ -117,7 +120,8 @@ class Keys {
   Result<void> may_call(const Key& key, std::string_view model) const;
   // From the root to the key: "mk_a/mk_b".
   std::string path_of(const Key& key) const;
-  // All that are good: of a project, and if `above` names a key, of it and those below it.
+  // All that are good: of a project (empty: of all), and if `above` names a key, of it and those
+  // below it.
   void for_each(std::string_view project_id, std::string_view above,
                 const std::function<void(const Key&)>& see) const;
   std::size_t size() const { return keys_.size(); }

@@ -65,9 +65,12 @@ class Prices {
   // slashes before it. kNotFound: it has no price, which is not the same as being free.
   Result<const Price*> find(std::string_view model) const;
   const std::map<std::string, Price, std::less<>>& all() const { return models_; }
+  // In nano-dollars; 0 unless the overrides name one.
+  std::int64_t sandbox_second_nano() const { return sandbox_second_nano_; }
 
  private:
   std::map<std::string, Price, std::less<>> models_;
+  std::int64_t sandbox_second_nano_ = 0;
   std::optional<Price> unknown_;
 };
 
