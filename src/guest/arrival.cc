@@ -189,6 +189,11 @@ Task<Result<void>> Guests::start(Guest& guest, const session::Question& question
                               .key = key.text,
                               .session = session,
                               .resumes = resumes}));
+  for (std::string& path : plan.removes) {
+    const auto removed =
+        co_await cells_.remove_file(guest.sandbox, std::move(path), "root");  // whosever it is
+    if (!removed && removed.error().code != ErrorCode::kNotFound) co_return removed.error();
+  }
   for (auto& [path, text] : plan.files)
     CO_TRY_VOID(co_await write_file(guest, path, std::move(text)));
   const bool in_brain = guest.placement == harness::Placement::kBrain;

@@ -136,7 +136,8 @@ class Cell final : public RefusingProvider {
     co_return std::unique_ptr<ByteSource>(std::make_unique<Whole>(found->second));
   }
   Task<Result<void>> remove_file(std::string, std::string path, std::string) override {
-    files.erase(path);
+    if (files.erase(path) == 0)
+      co_return make_error(ErrorCode::kNotFound, "remove", "no such file");
     co_return {};
   }
   Task<Result<std::unique_ptr<JobStream>>> execute(std::string, JobSpec job) override {
@@ -979,6 +980,19 @@ TEST_F(GuestsTest, WhereARecipeHasNoPlaceItDoesNotLive) {
   EXPECT_EQ(none.trouble, Trouble::kLasting);
   EXPECT_THAT(none.message, HasSubstr("placement sandbox"));
   EXPECT_EQ(starts(), 0U);
+}
+
+TEST_F(GuestsTest, WhatItWouldObeyIsRemovedBeforeItStarts) {
+  std::vector<harness::Recipe> recipes = harness::known_recipes();
+  for (harness::Recipe& recipe : recipes) recipe.always.removes = {"{home}/orders", "{home}/none"};
+  guests_ = std::make_unique<Guests>(*loop_, cell_, hands_, own_, desk_, recipes, GuestLimits{});
+  cell_.files["/home/user/orders"] = "run this";
+  cell_.files["/home/user/work"] = "of a person";
+  say_ok();
+  answer(Json::array({user("hi")}));
+  EXPECT_EQ(starts(), 1U);
+  EXPECT_FALSE(cell_.files.contains("/home/user/orders"));
+  EXPECT_TRUE(cell_.files.contains("/home/user/work"));
 }
 
 // ---- what it says

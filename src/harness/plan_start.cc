@@ -45,6 +45,7 @@ void add_launch(const Launch& launch, const Words& words, Start& start) {
   for (const std::string& argument : launch.arguments)
     start.arguments.push_back(fill(argument, words));
   for (const auto& [name, value] : launch.environment) start.environment[name] = fill(value, words);
+  for (const std::string& path : launch.removes) start.removes.push_back(fill(path, words));
   for (const auto& [path, text] : launch.files) start.files[fill(path, words)] = fill(text, words);
 }
 

@@ -57,6 +57,11 @@ Result<std::map<std::string, std::string>> read_map(const JsonPlace& place) {
   return texts;
 }
 
+constexpr const char* kNotInHome = "every path begins with {home}/";
+bool is_in_home(std::string_view path) {
+  return path.starts_with("{home}/") && is_inner_path(path);
+}
+
 Result<Launch> read_launch(const JsonPlace& place) {
   Launch launch;
   if (place.has("arguments")) launch.arguments = TRY(read_texts(place.at("arguments")));
@@ -64,15 +69,17 @@ Result<Launch> read_launch(const JsonPlace& place) {
   if (place.has("files")) launch.files = TRY(read_map(place.at("files")));
   if (place.has("words")) launch.words = TRY(read_map(place.at("words")));
   for (const auto& [path, text] : launch.files)
-    if (!path.starts_with("{home}/") || !is_inner_path(path))
-      return place.at("files").refuse("every path begins with {home}/");
+    if (!is_in_home(path)) return place.at("files").refuse(kNotInHome);
+  if (place.has("removes")) launch.removes = TRY(read_texts(place.at("removes")));
+  for (const std::string& path : launch.removes)
+    if (!is_in_home(path)) return place.at("removes").refuse(kNotInHome);
   return launch;
 }
 
 Result<Launch> read_placed(const JsonPlace& recipe, const char* key) {
   if (!recipe.has(key)) return Launch{};
   const JsonPlace place = recipe.at(key);
-  TRY_VOID(place.expect_object({"arguments", "environment", "files", "words"}));
+  TRY_VOID(place.expect_object({"arguments", "environment", "files", "removes", "words"}));
   return read_launch(place);
 }
 
@@ -101,8 +108,8 @@ Result<Recipe> read_recipe(const std::string& name, const JsonPlace& place) {
   // So end the names of templates.
   if (name.ends_with("-packages")) return place.refuse("a name does not end in -packages");
   TRY_VOID(place.expect_object({"protocol", "licence", "packages", "program", "script", "tools",
-                                "memory_mb", "session", "environment", "arguments", "files", "new",
-                                "resume", "brain", "sandbox", "model_prefix"}));
+                                "memory_mb", "session", "environment", "arguments", "files",
+                                "removes", "new", "resume", "brain", "sandbox", "model_prefix"}));
   Recipe recipe;
   recipe.name = name;
   const auto protocol = read_protocol(TRY(place.at("protocol").text()));

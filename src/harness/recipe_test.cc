@@ -49,6 +49,7 @@ TEST(Recipes, NoWordStaysUnfilled) {
       for (const auto& argument : start.arguments) all += argument + "\n";
       for (const auto& [name, value] : start.environment) all += name + "=" + value + "\n";
       for (const auto& [path, text] : start.files) all += path + "\n" + text + "\n";
+      for (const std::string& path : start.removes) all += path + "\n";
       for (const std::string_view word :
            {"{home}", "{model}", "{key}", "{gateway}", "{tools}", "{session}", "{directory}",
             "{permission}", "{sandbox_mode}", "{more_features}"})
@@ -131,12 +132,14 @@ TEST(Recipes, AnOperatorDescribesAnotherInTheSameWords) {
   const auto read = read_recipes(
       R"({"mine":{"protocol":"acp","licence":"MIT","packages":[{"name":"a","version":"1","integrity":"sha512-x"}],
 "program":"bin/mine","tools":"mcp","session":"theirs","memory_mb":512,"arguments":["--acp"],
-"environment":{"URL":"{gateway}/v1"},"files":{"{home}/a.toml":["x = 1","y = \"{model}\""]}}})",
+"environment":{"URL":"{gateway}/v1"},"files":{"{home}/a.toml":["x = 1","y = \"{model}\""]},
+"removes":["{home}/.orders"]}})",
       "harnesses");
   ASSERT_TRUE(read) << read.error().describe();
   const Start start = plan_start(read->front(), Placement::kSandbox, places()).value();
   EXPECT_THAT(start.arguments, ElementsAre("mine", "--acp"));
   EXPECT_EQ(start.files.at("/home/user/a.toml"), "x = 1\ny = \"smart\"\n");
+  EXPECT_THAT(start.removes, ElementsAre("/home/user/.orders"));
   EXPECT_EQ(start.environment.at("URL"), "http://gateway.pons.internal/v1");
 }
 
@@ -154,6 +157,8 @@ TEST(Recipes, ARefusalNamesItsPlace) {
 "tools":"mcp","session":"theirs","memory_mb":512)";
   EXPECT_THAT(error_of(R"({"x":{)" + good + R"(,"program":"../sh"}})"), HasSubstr("program"));
   EXPECT_THAT(error_of(R"({"x":{)" + good + R"(,"program":"p","files":{"/etc/passwd":"x"}}})"),
+              HasSubstr("{home}/"));
+  EXPECT_THAT(error_of(R"({"x":{)" + good + R"(,"program":"p","removes":["{home}/../x"]}})"),
               HasSubstr("{home}/"));
 }
 

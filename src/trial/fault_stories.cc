@@ -55,7 +55,9 @@ Task<> tell_talk(Scene& scene, Telling& telling) {
 constexpr std::string_view kLongSleep = "sleep 1000.7042";
 
 Reply play_sleep(const Asked& asked) {
-  if (asked.step == "sleep") return run_command(asked, std::string(kLongSleep) + "; echo woke");
+  // Some refuse a command that begins with waiting.
+  if (asked.step == "sleep")
+    return run_command(asked, fmt::format("sh -c '{}; echo woke'", kLongSleep));
   return say("I am here.");
 }
 
@@ -257,7 +259,8 @@ Reply play_budget(const Asked& asked) {
 Task<Result<void>> spend(Scene& scene) {
   CO_TRY(const std::string session, co_await scene.open("budget"));
   CO_TRY_VOID(co_await scene.tell(session, "Spend all of it. [[budget]]", "budget_reached"));
-  const std::size_t calls = scene.record("budget").calls;
+  // Without those for a title, which cost next to nothing.
+  const std::size_t calls = scene.record("budget").offered.size();
   constexpr std::size_t kAffordable = kBudgetTokens / kDearTokens + 1;
   co_return expect(calls > 0 && calls <= kAffordable,
                    fmt::format("the model was asked {} times", calls));

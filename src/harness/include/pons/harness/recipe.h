@@ -34,6 +34,7 @@ struct Launch {
   std::vector<std::string> arguments;
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> files;  // by path
+  std::vector<std::string> removes;          // paths of what it would obey, whoever wrote it
   std::map<std::string, std::string> words;
 };
 
@@ -83,6 +84,7 @@ struct Start {
   std::string program;
   std::vector<std::string> arguments;  // with the program's own name
   std::map<std::string, std::string> environment;
+  std::vector<std::string> removes;  // before the files are written
   std::map<std::string, std::string> files;
 };
 Result<Start> plan_start(const Recipe& recipe, Placement placement, const Places& places);
