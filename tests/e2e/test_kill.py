@@ -91,8 +91,15 @@ class Kill(PonsTestCase):
         # Without a pool, of whose sandboxes the supervisor keeps descriptors, the counts are exact.
         pons = self.start(FAST_RESTART + "sandbox:\n  warm_min: 0\n")
         loads = [Load(pons, "/healthz"), Load(pons, "/x/status")]
+        processes = len(pons.processes())
+
+        def wait_for_the_dead():
+            # What a spawner had started dies with it, a moment later.
+            wait_for(lambda: len(pons.processes()) == processes, "only as many processes as at first are left")
+
         for role in ROLES:  # the first time allocates what stays
             self.kill_and_wait(pons, role)
+        wait_for_the_dead()
         before = self.measure(pons)
         memory_before = pons.status()["rss_bytes"]
         for load in loads:
@@ -104,8 +111,7 @@ class Kill(PonsTestCase):
         for load in loads:
             load.stop()
             self.assertGreater(load.answered, 0, load.target)
-        # What the last spawner had started dies with it, a moment later.
-        wait_for(lambda: len(pons.processes()) == before["processes"], "only as many processes as before are left")
+        wait_for_the_dead()
         self.assertEqual(self.measure(pons), before)
         self.assertEqual(before["zombies"], [])
         self.assertLess(pons.status()["rss_bytes"] - memory_before, GROWTH_BYTES_MAX)
