@@ -132,7 +132,8 @@ class Driver {
   // threads.cc: other agents
   Task<Item> spawn_agent(const Call& call);
   AgentSpec thread_agent(const SpawnArguments& arguments) const;
-  void bind_machine(Seq call);
+  void bind_machine(std::int64_t now_ms, Batch& batch);
+  bool works_on_machine(const Call& call) const;
   Task<bool> has_lost_machine();
   void note_of_owner(const StoredEvent& stored);
   std::string child_of(Seq call) const;

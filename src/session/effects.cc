@@ -392,7 +392,6 @@ Task<> Driver::run_call(Seq seq) {
 Task<Driver::Item> Driver::hear_of_own(const Call& call) {
   const TimePoint begun = world_.loop.now();
   Item item;
-  if (state_.agent.machine_of.empty()) bind_machine(call.seq);
   auto report = co_await world_.model.own_result(lease_.session, call.tool_use_id);
   if (!report) {
     item.events.push_back(failed(call.seq, report.error()));
@@ -568,9 +567,9 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
   if (co_await has_lost_machine()) co_return lost();
   if (!state_.agent.machine_of.empty()) use_own_shell(*command, lease_.session);
   const ProvisionOrder order = machine_order();
-  const bool is_first = !state_.has_sandbox(order.sandbox);
-  // A thread leaves it to its session, which has it bound already.
-  if (state_.agent.machine_of.empty()) bind_machine(call.seq);
+  const bool is_first = std::ranges::any_of(state_.sandboxes, [&](const auto& sandbox) {
+    return sandbox.second.id == order.sandbox && sandbox.second.call == call.seq;
+  });
   const bool was_begun = asked_before_.contains(call.seq);
   if (!was_begun) {
     const auto made = co_await world_.hands.provision(order);
@@ -600,7 +599,7 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
                   .took_ms = std::clamp<std::int64_t>(report->took_ms, 0, kNumberMax)};
   if (report->end == ExecuteReport::End::kInterrupted) ended.outcome = ToolOutcome::kInterrupted;
   ToolText text = describe_machine(call.name, std::move(*report));
-  if (is_first && state_.moves > 0 && state_.agent.machine_of.empty())
+  if (is_first && state_.moves > 0)
     text.text +=
         "\n[This is a new machine: the one before was lost, with all files that were on it.]";
   put_text(std::move(text), std::move(ended), item);

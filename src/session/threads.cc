@@ -74,18 +74,38 @@ AgentSpec Driver::thread_agent(const SpawnArguments& arguments) const {
   return agent;
 }
 
-// The log says whose the machine is before anybody has made it: its agents work on it, too, and
-// whoever makes it may be interrupted before it is used.
-void Driver::bind_machine(Seq call) {
+// The log says whose the machine is in the commit that begins what may make it: its agents work on
+// it, too, and whoever makes it may be interrupted, or die, before anything of that is heard. A
+// thread leaves it to its session.
+void Driver::bind_machine(std::int64_t now_ms, Batch& batch) {
+  if (!state_.agent.machine_of.empty() || state_.has_sandbox(machine_id_of(machine_name(state_))))
+    return;
+  const auto call = std::ranges::find_if(
+      state_.calls, [this](const Call& each) { return works_on_machine(each); });
+  if (call == state_.calls.end()) return;
   const ProvisionOrder order = machine_order();
-  if (state_.has_sandbox(order.sandbox)) return;
-  deliver({.events = {SandboxBound{.call = call,
-                                   .sandbox = order.sandbox,
-                                   .sandbox_template = order.sandbox_template,
-                                   .kept = true,
-                                   .known_as = {},
-                                   .node = world_.node}},
-           .effect = call});
+  batch.events.push_back({.seq = state_.head + 1,
+                          .at_ms = now_ms,
+                          .event = SandboxBound{.call = call->seq,
+                                                .sandbox = order.sandbox,
+                                                .sandbox_template = order.sandbox_template,
+                                                .kept = true,
+                                                .known_as = {},
+                                                .node = world_.node}});
+  fold(state_, batch.events.back());
+}
+
+// Whether it is run here, and may make the session's machine.
+bool Driver::works_on_machine(const Call& call) const {
+  if (!call.is_open() || call.waits_for != WaitsFor::kNobody) return false;
+  if (is_own_call(state_.agent, call.tool_use_id)) return true;
+  if (is_machine_tool(call.name))
+    return read_machine_call(call.name, call.input, state_.agent.web).has_value();
+  if (call.name != kSpawnAgent || !state_.agent.has_threads) return false;
+  const auto arguments = read_task(state_.agent, call.input);
+  if (!arguments) return false;
+  const AgentSpec agent = thread_agent(*arguments);
+  return has_machine(agent) || is_harness_inside(agent);
 }
 
 // A session that goes to another node leaves its threads where they are, and its machine to be
@@ -143,7 +163,6 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
   const BudgetShare share = share_of(state_, call, *arguments);
   agent.budget_nano = share.nano;
   agent.budget_tokens = share.tokens;
-  if (is_thread && has_machine(agent)) bind_machine(call.seq);
   ThreadWatch watch(call.seq, call.thread);
   const auto tell = [&](const std::vector<StoredEvent>& events) {
     if (auto changed = watch.take(events))
