@@ -135,6 +135,8 @@ class Driver {
   void bind_machine(std::int64_t now_ms, Batch& batch);
   bool works_on_machine(const Call& call) const;
   Task<bool> has_lost_machine();
+  Task<bool> has_been_taken(Seq since);
+  Task<std::vector<StoredEvent>> read_on(std::string session, Seq after);
   void note_of_owner(const StoredEvent& stored);
   std::string child_of(Seq call) const;
 

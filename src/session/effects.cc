@@ -579,7 +579,7 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
     }
     // What is lost from here on is ended after it was made; what was lost before may have been
     // ended in vain.
-    if (co_await has_lost_machine()) {
+    if (co_await has_lost_machine() || co_await has_been_taken(call.seq)) {
       chores_.drop_sandbox(order.sandbox);
       co_return lost();
     }

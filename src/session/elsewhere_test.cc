@@ -318,6 +318,20 @@ TEST_F(ElsewhereTest, AMachineThatIsMadeWhileItsSessionLeavesIsEndedAndNothingRu
   EXPECT_EQ(all<Said>().back().text, "done");
 }
 
+TEST_F(ElsewhereTest, AMachineThatASessionMakesWhileItIsTakenIsEndedAndNothingRunsInIt) {
+  one_->hands.provision_takes = std::chrono::minutes(1);
+  model_.call("default", "bash", kRun);
+  model_.text("default", "done");
+  begin(with_machine());
+  move_to_two();
+  ASSERT_EQ(alive(), std::set<std::string>()) << "it is still being made, and was ended in vain";
+  pass(std::chrono::minutes(1));
+  EXPECT_TRUE(boxes_.made.contains(machine_id_of("s")));
+  EXPECT_EQ(alive(), std::set<std::string>());
+  EXPECT_TRUE(boxes_.runs.empty());
+  EXPECT_EQ(all<Said>().back().text, "done");
+}
+
 TEST_F(ElsewhereTest, ATaskThatIsGivenAfterAMoveIsDoneOnTheMachineOfNow) {
   model_.text("default", "hello");
   begin(coordinator());

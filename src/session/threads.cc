@@ -112,26 +112,46 @@ bool Driver::works_on_machine(const Call& call) const {
 // ended there. A thread that made it again would work where nobody looks, in what nobody ends. Only
 // the log tells: this process may not have heard that the session is elsewhere.
 Task<bool> Driver::has_lost_machine() {
-  constexpr Duration kPause = std::chrono::milliseconds(500);
-  constexpr std::int64_t kReadAtOnce = 500;
   const std::string& machine = state_.agent.machine_of;
   if (machine.empty()) co_return false;
   if (state_.moves > 0) co_return true;
   if (world_.node.empty()) co_return false;
   const std::string session = machine.substr(0, machine.find(':'));
   for (;;) {
-    const auto news = co_await world_.log.read(session, machine_owner_.head, kReadAtOnce);
-    if (!news) {
-      LOG_WARN("cannot read yet where the machine is", {"session", lease_.session},
-               {"error", news.error()});
-      co_await world_.loop.sleep_for(kPause);
-      continue;
-    }
-    if (news->empty()) break;
-    for (const StoredEvent& stored : *news) note_of_owner(stored);
+    const auto news = co_await read_on(session, machine_owner_.head);
+    if (news.empty()) break;
+    for (const StoredEvent& stored : news) note_of_owner(stored);
   }
   co_return machine_owner_.node != world_.node ||
       machine_name_of(session, machine_owner_.moves) != machine;
+}
+
+// Whether another node has taken this session since. Its own machine was to be ended here then, and
+// who makes it meanwhile would hear of that only when the store takes nothing more.
+Task<bool> Driver::has_been_taken(Seq since) {
+  if (world_.node.empty() || !state_.agent.machine_of.empty()) co_return false;
+  for (;;) {
+    const auto news = co_await read_on(lease_.session, since);
+    if (news.empty()) co_return false;
+    for (const StoredEvent& stored : news)
+      if (const auto* resumed = std::get_if<Resumed>(&stored.event);
+          resumed != nullptr && resumed->node != world_.node)
+        co_return true;
+    since = news.back().seq;
+  }
+}
+
+// What comes next in a log, however long the store is away; nothing: that is all of it.
+Task<std::vector<StoredEvent>> Driver::read_on(std::string session, Seq after) {
+  constexpr Duration kPause = std::chrono::milliseconds(500);
+  constexpr std::int64_t kReadAtOnce = 500;
+  for (;;) {
+    auto news = co_await world_.log.read(session, after, kReadAtOnce);
+    if (news) co_return std::move(*news);
+    LOG_WARN("cannot read yet where the machine is", {"session", lease_.session},
+             {"error", news.error()});
+    co_await world_.loop.sleep_for(kPause);
+  }
 }
 
 // As fold() counts. Commands that run side by side may read the same.
