@@ -97,6 +97,7 @@ class Driver {
   void deliver(Item item);
   Task<> ask_model(Asked asked);
   void add_harness(Question& question) const;
+  Task<std::variant<Answer, NoAnswer>> hear_answer(Question question, const Listener& listener);
   Item failure_of(Seq asked, NoAnswer none) const;
   Task<> speak(Seq asked, std::string& unsaid, linux::Event& more);
   void prepare_sandbox(Seq asked, std::int64_t block, std::string_view tool);

@@ -175,7 +175,7 @@ Task<> Driver::ask_model(Asked asked) {
                     .agent = state_.agent.name,
                     .request = write_request(state_, asked.purpose)};
   if (asked.purpose == Purpose::kReply && !state_.agent.harness.empty()) add_harness(question);
-  auto answer = co_await world_.model.ask(std::move(question), listener);
+  auto answer = co_await hear_answer(std::move(question), listener);
   if (auto* none = std::get_if<NoAnswer>(&answer)) {
     Item item = failure_of(asked.seq, std::move(*none));
     // Providers repeat what they were sent.
@@ -222,6 +222,20 @@ Task<> Driver::ask_model(Asked asked) {
                                     .first_ms = whole.first_ms,
                                     .took_ms = took_ms}},
            .effect = asked.seq});
+}
+
+// A harness that lives in the machine makes it when it is asked. What it has said is said, also
+// when the machine was lost meanwhile.
+Task<std::variant<Answer, NoAnswer>> Driver::hear_answer(Question question,
+                                                         const Listener& listener) {
+  if (!question.in_machine) co_return co_await world_.model.ask(std::move(question), listener);
+  if (co_await has_lost_machine())
+    co_return NoAnswer{.trouble = Trouble::kLasting,
+                       .message = "The machine is lost, and this thread cannot have another."};
+  const std::string machine = question.machine.sandbox;
+  auto answer = co_await world_.model.ask(std::move(question), listener);
+  if (co_await has_lost_machine()) chores_.drop_sandbox(machine);
+  co_return answer;
 }
 
 // Summaries and verdicts are the model's own, whoever answers otherwise.
