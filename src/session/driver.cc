@@ -146,6 +146,7 @@ Task<> Driver::commit() {
     take_item(item, now_ms, batch);
     settle(state_, now_ms, batch.events);
   }
+  bind_machine(now_ms, batch);
   Stored stored = Stored::kYes;
   if (!batch.events.empty()) {
     batch.summary.status = status_of(state_);
@@ -228,11 +229,6 @@ void Driver::add_chores(const State& before, Batch& batch) const {
     if (call->name == kProvision)
       if (const auto arguments = read_provision(call->input))
         add(Chores::kDestroySandbox, order_for(before, *call, *arguments).sandbox, before.node);
-    // The session's own may have been made for its first call, and is not bound yet.
-    if (is_machine_tool(call->name) && before.agent.machine_of.empty() &&
-        before.node != world_.node)
-      if (std::string machine = machine_id_of(machine_name(before)); !before.has_sandbox(machine))
-        add(Chores::kDestroySandbox, std::move(machine), before.node);
   }
 }
 

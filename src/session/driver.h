@@ -97,6 +97,7 @@ class Driver {
   void deliver(Item item);
   Task<> ask_model(Asked asked);
   void add_harness(Question& question) const;
+  Task<std::variant<Answer, NoAnswer>> hear_answer(Question question, const Listener& listener);
   Item failure_of(Seq asked, NoAnswer none) const;
   Task<> speak(Seq asked, std::string& unsaid, linux::Event& more);
   void prepare_sandbox(Seq asked, std::int64_t block, std::string_view tool);
@@ -132,8 +133,11 @@ class Driver {
   // threads.cc: other agents
   Task<Item> spawn_agent(const Call& call);
   AgentSpec thread_agent(const SpawnArguments& arguments) const;
-  void bind_machine(Seq call);
+  void bind_machine(std::int64_t now_ms, Batch& batch);
+  bool works_on_machine(const Call& call) const;
   Task<bool> has_lost_machine();
+  Task<bool> has_been_taken(Seq since);
+  Task<std::vector<StoredEvent>> read_on(std::string session, Seq after);
   void note_of_owner(const StoredEvent& stored);
   std::string child_of(Seq call) const;
 

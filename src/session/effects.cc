@@ -175,7 +175,7 @@ Task<> Driver::ask_model(Asked asked) {
                     .agent = state_.agent.name,
                     .request = write_request(state_, asked.purpose)};
   if (asked.purpose == Purpose::kReply && !state_.agent.harness.empty()) add_harness(question);
-  auto answer = co_await world_.model.ask(std::move(question), listener);
+  auto answer = co_await hear_answer(std::move(question), listener);
   if (auto* none = std::get_if<NoAnswer>(&answer)) {
     Item item = failure_of(asked.seq, std::move(*none));
     // Providers repeat what they were sent.
@@ -222,6 +222,20 @@ Task<> Driver::ask_model(Asked asked) {
                                     .first_ms = whole.first_ms,
                                     .took_ms = took_ms}},
            .effect = asked.seq});
+}
+
+// A harness that lives in the machine makes it when it is asked. What it has said is said, also
+// when the machine was lost meanwhile.
+Task<std::variant<Answer, NoAnswer>> Driver::hear_answer(Question question,
+                                                         const Listener& listener) {
+  if (!question.in_machine) co_return co_await world_.model.ask(std::move(question), listener);
+  if (co_await has_lost_machine())
+    co_return NoAnswer{.trouble = Trouble::kLasting,
+                       .message = "The machine is lost, and this thread cannot have another."};
+  const std::string machine = question.machine.sandbox;
+  auto answer = co_await world_.model.ask(std::move(question), listener);
+  if (co_await has_lost_machine()) chores_.drop_sandbox(machine);
+  co_return answer;
 }
 
 // Summaries and verdicts are the model's own, whoever answers otherwise.
@@ -392,7 +406,6 @@ Task<> Driver::run_call(Seq seq) {
 Task<Driver::Item> Driver::hear_of_own(const Call& call) {
   const TimePoint begun = world_.loop.now();
   Item item;
-  if (state_.agent.machine_of.empty()) bind_machine(call.seq);
   auto report = co_await world_.model.own_result(lease_.session, call.tool_use_id);
   if (!report) {
     item.events.push_back(failed(call.seq, report.error()));
@@ -568,9 +581,9 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
   if (co_await has_lost_machine()) co_return lost();
   if (!state_.agent.machine_of.empty()) use_own_shell(*command, lease_.session);
   const ProvisionOrder order = machine_order();
-  const bool is_first = !state_.has_sandbox(order.sandbox);
-  // A thread leaves it to its session, which has it bound already.
-  if (state_.agent.machine_of.empty()) bind_machine(call.seq);
+  const bool is_first = std::ranges::any_of(state_.sandboxes, [&](const auto& sandbox) {
+    return sandbox.second.id == order.sandbox && sandbox.second.call == call.seq;
+  });
   const bool was_begun = asked_before_.contains(call.seq);
   if (!was_begun) {
     const auto made = co_await world_.hands.provision(order);
@@ -580,7 +593,7 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
     }
     // What is lost from here on is ended after it was made; what was lost before may have been
     // ended in vain.
-    if (co_await has_lost_machine()) {
+    if (co_await has_lost_machine() || co_await has_been_taken(call.seq)) {
       chores_.drop_sandbox(order.sandbox);
       co_return lost();
     }
@@ -600,7 +613,7 @@ Task<Driver::Item> Driver::use_machine(const Call& call) {
                   .took_ms = std::clamp<std::int64_t>(report->took_ms, 0, kNumberMax)};
   if (report->end == ExecuteReport::End::kInterrupted) ended.outcome = ToolOutcome::kInterrupted;
   ToolText text = describe_machine(call.name, std::move(*report));
-  if (is_first && state_.moves > 0 && state_.agent.machine_of.empty())
+  if (is_first && state_.moves > 0)
     text.text +=
         "\n[This is a new machine: the one before was lost, with all files that were on it.]";
   put_text(std::move(text), std::move(ended), item);

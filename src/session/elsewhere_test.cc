@@ -31,6 +31,7 @@ class ScriptedModel final : public Model {
  public:
   explicit ScriptedModel(linux::Loop& loop) : loop_(loop) {}
   std::map<std::string, std::vector<std::string>> script;  // by the agent's name
+  Hands* hands = nullptr;                                  // of a harness in the machine
 
   void call(const std::string& agent, const std::string& tool, const std::string& input) {
     script[agent].push_back(
@@ -43,6 +44,7 @@ class ScriptedModel final : public Model {
 
   Task<std::variant<Answer, NoAnswer>> ask(Question question, const Listener&) override {
     co_await loop_.sleep_for(std::chrono::milliseconds(1));
+    if (question.in_machine) (void)co_await hands->provision(question.machine);
     auto& rest = script[question.agent];
     if (rest.empty()) co_return NoAnswer{.trouble = Trouble::kLasting, .message = "end"};
     Answer answer{.content = std::move(rest.front())};
@@ -311,6 +313,69 @@ TEST_F(ElsewhereTest, AMachineThatIsMadeWhileItsSessionLeavesIsEndedAndNothingRu
   ASSERT_EQ(alive(), std::set<std::string>()) << "it is still being made, and was ended in vain";
   model_.text("helper", "it is lost");
   model_.text("default", "done");
+  pass(std::chrono::minutes(1));
+  EXPECT_TRUE(boxes_.made.contains(machine_id_of("s")));
+  EXPECT_EQ(alive(), std::set<std::string>());
+  EXPECT_TRUE(boxes_.runs.empty());
+  EXPECT_EQ(all<Said>().back().text, "done");
+}
+
+AgentSpec coordinator_of_harness() {
+  AgentSpec helper{.name = "helper", .model = "m", .tools = {std::string(kAskHuman)}};
+  helper.harness = "claude-code";
+  helper.harness_in_machine = true;
+  AgentSpec agent{.model = "m", .tools = {std::string(kSpawnAgent)}, .has_threads = true};
+  agent.members = Members({std::move(helper)});
+  return agent;
+}
+
+TEST_F(ElsewhereTest, AHarnessThatStaysWhereItsSessionWasDoesNotMakeItsMachineAgain) {
+  model_.hands = &one_->hands;
+  model_.call("default", std::string(kSpawnAgent), kGiveTask);
+  model_.call("helper", std::string(kAskHuman), R"({"question":"which?"})");
+  begin(coordinator_of_harness());
+  const std::string thread = child_session_of("s", all<ToolCalled>().at(0).asked + 2);
+  ASSERT_EQ(stored(thread).summary.status, Status::kWaitsForPerson);
+  ASSERT_EQ(alive(), std::set<std::string>{machine_id_of("s")});
+
+  move_to_two();
+  ASSERT_EQ(alive(), std::set<std::string>()) << "the machine was left behind, and is ended";
+
+  model_.text("helper", "worked");
+  model_.text("default", "done");
+  const Seq question = fold(State{}, stored(thread).events).calls.back().seq;
+  ASSERT_TRUE(run(two_->sessions.add(thread, UserAnswer{.call = question, .text = "it"})));
+  pass(std::chrono::seconds(20));
+  EXPECT_EQ(stored(thread).owner, "one");
+  EXPECT_THAT(all<ModelFailed>(thread).back().message, HasSubstr("machine is lost"));
+  EXPECT_EQ(stored(thread).summary.ended, name_of(EndReason::kModelFailed));
+  EXPECT_EQ(alive(), std::set<std::string>()) << "nobody would end it";
+  EXPECT_EQ(all<Said>().back().text, "done");
+}
+
+TEST_F(ElsewhereTest, AMachineThatAHarnessMakesWhileItsSessionLeavesIsEnded) {
+  model_.hands = &one_->hands;
+  one_->hands.provision_takes = std::chrono::minutes(1);
+  model_.call("default", std::string(kSpawnAgent), kGiveTask);
+  model_.text("helper", "worked");
+  model_.text("default", "done");
+  begin(coordinator_of_harness());
+  move_to_two();
+  ASSERT_EQ(alive(), std::set<std::string>()) << "it is still being made, and was ended in vain";
+  pass(std::chrono::minutes(1));
+  EXPECT_TRUE(boxes_.made.contains(machine_id_of("s")));
+  EXPECT_EQ(alive(), std::set<std::string>());
+  EXPECT_EQ(all<ToolEnded>().back().text, "worked") << "what it has said is said";
+  EXPECT_EQ(all<Said>().back().text, "done");
+}
+
+TEST_F(ElsewhereTest, AMachineThatASessionMakesWhileItIsTakenIsEndedAndNothingRunsInIt) {
+  one_->hands.provision_takes = std::chrono::minutes(1);
+  model_.call("default", "bash", kRun);
+  model_.text("default", "done");
+  begin(with_machine());
+  move_to_two();
+  ASSERT_EQ(alive(), std::set<std::string>()) << "it is still being made, and was ended in vain";
   pass(std::chrono::minutes(1));
   EXPECT_TRUE(boxes_.made.contains(machine_id_of("s")));
   EXPECT_EQ(alive(), std::set<std::string>());

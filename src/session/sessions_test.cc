@@ -605,6 +605,46 @@ TEST_F(SessionsTest, AMachineThatWasInterruptedAtItsFirstCommandGoesWithItsSessi
   EXPECT_TRUE(replay(stored().events).empty());
 }
 
+// Who interrupts is heard first when the store takes the call itself late.
+TEST_F(SessionsTest, AMachineIsTheSessionsAlsoWhenThePersonWaitsToInterruptWhatMakesIt) {
+  model_.call("bash", kRun);
+  log_.refusals = 1'000;
+  log_.refusal = make_error(ErrorCode::kUnavailable, "store", "no room");
+  begin(agent_with_machine());
+  ASSERT_TRUE(all<ToolCalled>().empty());
+  linux::TaskGroup person(*loop_);
+  person.spawn([](Sessions& sessions) -> Task<> {
+    (void)co_await sessions.add("s", Interrupted{});
+  }(sessions_));
+  log_.refusals = 0;
+  pass(std::chrono::seconds(20));
+  ASSERT_EQ(all<ToolEnded>().size(), 1U);
+  EXPECT_EQ(all<ToolEnded>()[0].outcome, ToolOutcome::kInterrupted);
+  ASSERT_EQ(boxes_.alive.size(), 1U) << "it was made before that was stored";
+  EXPECT_EQ(all<SandboxBound>().size(), 1U);
+  EXPECT_TRUE(replay(stored().events).empty());
+  ASSERT_TRUE(run(sessions_.archive("s")));
+  pass(std::chrono::seconds(10));
+  EXPECT_TRUE(boxes_.alive.empty());
+}
+
+TEST_F(SessionsTest, AMachineIsBoundWithTheCallThatMayMakeItAndWithNoOther) {
+  model_.call("bash", R"({"command":7})");
+  model_.call("bash", kRun);
+  model_.text("done");
+  begin(agent_with_machine());
+  ASSERT_EQ(all<SandboxBound>().size(), 1U);
+  const auto& events = stored().events;
+  const auto bound = std::ranges::find_if(events, [](const StoredEvent& stored) {
+    return std::holds_alternative<SandboxBound>(stored.event);
+  });
+  const auto* called = std::get_if<ToolCalled>(&(bound - 1)->event);
+  ASSERT_NE(called, nullptr);
+  EXPECT_EQ(called->input, kRun);
+  EXPECT_EQ(bound->at_ms, (bound - 1)->at_ms);
+  EXPECT_EQ(std::get<SandboxBound>(bound->event).call, (bound - 1)->seq);
+}
+
 TEST_F(SessionsTest, WhatRunsOnAMachineThatIsThereIsJoined) {
   Story story(agent_with_machine());
   story.say("hi");

@@ -307,11 +307,16 @@ class Simulation {
     co_return finished&& is_done();
   }
 
+  // What was handed over has still to be heard, and may want people once more.
   bool is_done() const {
-    return talked_ == settings_.sessions &&
+    return talked_ == settings_.sessions && !is_something_handed_over() &&
            std::ranges::all_of(tables_.sessions, [](const auto& entry) {
              return entry.second.summary.status == Status::kIdle;
            });
+  }
+  bool is_something_handed_over() const {
+    return std::ranges::any_of(tables_.inputs,
+                               [](const auto& input) { return !input.second.reply; });
   }
 
   // ---- what must hold afterwards
@@ -435,7 +440,7 @@ class Simulation {
         outcome.violations.push_back(fmt::format("a server did {} {} times", call, runs));
     if (!tables_.chores.empty()) outcome.violations.push_back("chores are left over");
     outcome.handed_over = static_cast<int>(tables_.inputs.size());
-    if (std::ranges::any_of(tables_.inputs, [](const auto& input) { return !input.second.reply; }))
+    if (is_something_handed_over())
       outcome.violations.push_back("something that was handed over has no reply");
     for (const std::string& question : bills_.asked_twice)
       outcome.violations.push_back(question + " was asked twice");

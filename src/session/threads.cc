@@ -74,44 +74,84 @@ AgentSpec Driver::thread_agent(const SpawnArguments& arguments) const {
   return agent;
 }
 
-// The log says whose the machine is before anybody has made it: its agents work on it, too, and
-// whoever makes it may be interrupted before it is used.
-void Driver::bind_machine(Seq call) {
+// The log says whose the machine is in the commit that begins what may make it: its agents work on
+// it, too, and whoever makes it may be interrupted, or die, before anything of that is heard. A
+// thread leaves it to its session.
+void Driver::bind_machine(std::int64_t now_ms, Batch& batch) {
+  if (!state_.agent.machine_of.empty() || state_.has_sandbox(machine_id_of(machine_name(state_))))
+    return;
+  const auto call = std::ranges::find_if(
+      state_.calls, [this](const Call& each) { return works_on_machine(each); });
+  if (call == state_.calls.end()) return;
   const ProvisionOrder order = machine_order();
-  if (state_.has_sandbox(order.sandbox)) return;
-  deliver({.events = {SandboxBound{.call = call,
-                                   .sandbox = order.sandbox,
-                                   .sandbox_template = order.sandbox_template,
-                                   .kept = true,
-                                   .known_as = {},
-                                   .node = world_.node}},
-           .effect = call});
+  batch.events.push_back({.seq = state_.head + 1,
+                          .at_ms = now_ms,
+                          .event = SandboxBound{.call = call->seq,
+                                                .sandbox = order.sandbox,
+                                                .sandbox_template = order.sandbox_template,
+                                                .kept = true,
+                                                .known_as = {},
+                                                .node = world_.node}});
+  fold(state_, batch.events.back());
+}
+
+// Whether it is run here, and may make the session's machine.
+bool Driver::works_on_machine(const Call& call) const {
+  if (!call.is_open() || call.waits_for != WaitsFor::kNobody) return false;
+  if (is_own_call(state_.agent, call.tool_use_id)) return true;
+  if (is_machine_tool(call.name))
+    return read_machine_call(call.name, call.input, state_.agent.web).has_value();
+  if (call.name != kSpawnAgent || !state_.agent.has_threads) return false;
+  const auto arguments = read_task(state_.agent, call.input);
+  if (!arguments) return false;
+  const AgentSpec agent = thread_agent(*arguments);
+  return has_machine(agent) || is_harness_inside(agent);
 }
 
 // A session that goes to another node leaves its threads where they are, and its machine to be
 // ended there. A thread that made it again would work where nobody looks, in what nobody ends. Only
 // the log tells: this process may not have heard that the session is elsewhere.
 Task<bool> Driver::has_lost_machine() {
-  constexpr Duration kPause = std::chrono::milliseconds(500);
-  constexpr std::int64_t kReadAtOnce = 500;
   const std::string& machine = state_.agent.machine_of;
   if (machine.empty()) co_return false;
   if (state_.moves > 0) co_return true;
   if (world_.node.empty()) co_return false;
   const std::string session = machine.substr(0, machine.find(':'));
   for (;;) {
-    const auto news = co_await world_.log.read(session, machine_owner_.head, kReadAtOnce);
-    if (!news) {
-      LOG_WARN("cannot read yet where the machine is", {"session", lease_.session},
-               {"error", news.error()});
-      co_await world_.loop.sleep_for(kPause);
-      continue;
-    }
-    if (news->empty()) break;
-    for (const StoredEvent& stored : *news) note_of_owner(stored);
+    const auto news = co_await read_on(session, machine_owner_.head);
+    if (news.empty()) break;
+    for (const StoredEvent& stored : news) note_of_owner(stored);
   }
   co_return machine_owner_.node != world_.node ||
       machine_name_of(session, machine_owner_.moves) != machine;
+}
+
+// Whether another node has taken this session since. Its own machine was to be ended here then, and
+// who makes it meanwhile would hear of that only when the store takes nothing more.
+Task<bool> Driver::has_been_taken(Seq since) {
+  if (world_.node.empty() || !state_.agent.machine_of.empty()) co_return false;
+  for (;;) {
+    const auto news = co_await read_on(lease_.session, since);
+    if (news.empty()) co_return false;
+    for (const StoredEvent& stored : news)
+      if (const auto* resumed = std::get_if<Resumed>(&stored.event);
+          resumed != nullptr && resumed->node != world_.node)
+        co_return true;
+    since = news.back().seq;
+  }
+}
+
+// What comes next in a log, however long the store is away; nothing: that is all of it.
+Task<std::vector<StoredEvent>> Driver::read_on(std::string session, Seq after) {
+  constexpr Duration kPause = std::chrono::milliseconds(500);
+  constexpr std::int64_t kReadAtOnce = 500;
+  for (;;) {
+    auto news = co_await world_.log.read(session, after, kReadAtOnce);
+    if (news) co_return std::move(*news);
+    LOG_WARN("cannot read yet where the machine is", {"session", lease_.session},
+             {"error", news.error()});
+    co_await world_.loop.sleep_for(kPause);
+  }
 }
 
 // As fold() counts. Commands that run side by side may read the same.
@@ -143,7 +183,6 @@ Task<Driver::Item> Driver::spawn_agent(const Call& call) {
   const BudgetShare share = share_of(state_, call, *arguments);
   agent.budget_nano = share.nano;
   agent.budget_tokens = share.tokens;
-  if (is_thread && has_machine(agent)) bind_machine(call.seq);
   ThreadWatch watch(call.seq, call.thread);
   const auto tell = [&](const std::vector<StoredEvent>& events) {
     if (auto changed = watch.take(events))
