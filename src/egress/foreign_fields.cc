@@ -1,6 +1,8 @@
 #include "foreign_fields.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "percent_coding.h"
@@ -25,6 +27,27 @@ bool holds_ignoring_case(std::string_view text, std::string_view part) {
 
 bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+// What ends a name or a value; the length of the text where there is none. Eight bytes at a time.
+std::size_t find_mark_of_form(std::string_view text) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  constexpr std::uint64_t kHighBits = kOnes << 7;
+  const auto has_zero = [](std::uint64_t word) { return (word - kOnes) & ~word & kHighBits; };
+  std::size_t at = 0;
+  for (std::uint64_t word = 0; at + sizeof word <= text.size(); at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    if ((has_zero(word ^ kOnes * '&') | has_zero(word ^ kOnes * ';') |
+         has_zero(word ^ kOnes * '=')) != 0)
+      break;
+  }
+  while (at < text.size() && text[at] != '&' && text[at] != ';' && text[at] != '=') ++at;
+  return at;
+}
+
+// Of those that hosts give to fields.
+bool is_plain(char c) {
+  return (c >= ' ' && c <= '~') || is_space(c);
 }
 
 void append_up_to(std::string& text, char c, std::size_t most) {
@@ -71,7 +94,9 @@ std::vector<Parameter> read_parameters(std::string_view text) {
 }  // namespace
 
 ForeignFields::ForeignFields(const http::RequestHead& head, std::vector<std::string> names)
-    : names_(std::move(names)) {
+    : names_(std::move(names)),
+      names_are_plain_(std::ranges::all_of(
+          names_, [](const std::string& name) { return std::ranges::all_of(name, is_plain); })) {
   is_form_ = true;  // as hosts read what says nothing of itself
   for (const http::Field& field : head.fields) {
     if (!equal_ignoring_case(field.name, "content-type") || trim(field.value).empty()) continue;
@@ -98,6 +123,15 @@ void ForeignFields::see_name(std::string_view name) {
       names_, [&](const std::string& known) { return equal_ignoring_case(known, name); });
 }
 
+// Most of what is no form is out by its first bytes: decoding takes none of them away, and what
+// does not count begins with a bracket, which may be coded.
+bool ForeignFields::may_be_known(std::string_view written) const {
+  if (!names_are_plain_ || !expected_.empty()) return true;
+  const auto* const first =
+      std::ranges::find_if(written, [](char c) { return c == '[' || c == '%' || !is_plain(c); });
+  return first == written.end() || is_plain(*first);
+}
+
 bool ForeignFields::feed(std::string_view piece) {
   if (names_.empty()) return false;
   if (is_form_) read_form(piece);
@@ -107,15 +141,23 @@ bool ForeignFields::feed(std::string_view piece) {
   return found_;
 }
 
+// Anything may be a form, also a gigabyte of something else: so what lies between two marks is
+// taken at once.
 void ForeignFields::read_form(std::string_view piece) {
-  for (const char c : piece) {
-    if (c == '&' || c == ';' || c == '=') {
-      if (form_.in_name) see_name(percent_decoded(form_.name));
+  while (!piece.empty()) {
+    const std::string_view part = piece.substr(0, find_mark_of_form(piece));
+    if (form_.in_name) form_.name += part.substr(0, kNameBytesMax - form_.name.size());
+    if (part.size() == piece.size()) return;
+    const char mark = piece[part.size()];
+    piece.remove_prefix(part.size() + 1);
+    if (form_.in_name) {
+      if (may_be_known(form_.name)) {
+        std::ranges::replace(form_.name, '+', ' ');
+        see_name(form_.name.contains('%') ? percent_decoded(form_.name) : form_.name);
+      }
       form_.name.clear();
-      form_.in_name = c != '=';  // to some hosts a ';' is what a '&' is
-    } else if (form_.in_name) {
-      append_up_to(form_.name, c == '+' ? ' ' : c, kNameBytesMax);
     }
+    form_.in_name = mark != '=';  // to some hosts a ';' is what a '&' is
   }
 }
 

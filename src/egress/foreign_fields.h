@@ -48,9 +48,11 @@ class ForeignFields {
   void read_multipart(std::string_view piece);
   void end_line();
   void end_disposition();
+  bool may_be_known(std::string_view written) const;
   void see_name(std::string_view name);
 
   std::vector<std::string> names_;
+  bool names_are_plain_;
   std::vector<std::string> expected_;
   bool is_typed_ = false;
   bool is_form_ = false;

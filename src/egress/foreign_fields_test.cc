@@ -35,7 +35,9 @@ bool is_found(std::string_view type, std::string_view body) {
 
 TEST(ForeignFields, ANameIsFoundHoweverItIsWritten) {
   for (const char* body : {"token=x", "a=b&token=x", "a&TOKEN=x", "%74oken=x", "token[]=x",
-                           "token%5B0%5D=x", "+token=x", "private_token=x&a=b", "a=token&token="})
+                           "token%5B0%5D=x", "+token=x", "private_token=x&a=b", "a=token&token=",
+                           "token[\xff\x01]=x", "token%5B\xff=x", "\xff\xfe\xfd\xfc\xfb=1&token=x",
+                           "\t%20token=x", "aaaaaaaa;token=x", "aaaaaaaaaaaaaaaaaaaaaaa&%74oken=x"})
     EXPECT_TRUE(is_found(kForm, body)) << body;
   for (const char* body : {R"({"token":"x"})", R"( {"a":{"b":[1]},"token" : 1})",
                            R"({"tok\u0065n":"x"})", R"({"a":"\"","Token":"x"})",
@@ -51,8 +53,15 @@ TEST(ForeignFields, ANameIsFoundHoweverItIsWritten) {
       is_found(kParts, part("form-data; a=\"" + std::string(5000, 'x') + "\"; name=token")));
 }
 
+TEST(ForeignFields, ANameOutsideOfAsciiIsFoundAsWell) {
+  http::RequestHead head;
+  ForeignFields fields(head, {"clef\xc3\xa9"});
+  EXPECT_TRUE(fields.feed("a=b&clef%c3%a9=x&clef\xc3\xa9=x"));
+}
+
 TEST(ForeignFields, OtherNamesAndValuesAreNot) {
-  for (const char* body : {"a=token", "tokens=x", "a=b%26token=x", "page_token=x", "token"})
+  for (const char* body : {"a=token", "tokens=x", "a=b%26token=x", "page_token=x", "token",
+                           "\xfftoken=x", "token\xff=x", "a=\xff&\x01token=x"})
     EXPECT_FALSE(is_found(kForm, body)) << body;
   for (const char* body :
        {R"({"a":"token"})", R"({"a":{"token":"x"}})", R"({"a":"\"token\":1"})",
