@@ -221,8 +221,8 @@ class SandboxesThatCost(ModelTestCase):
             return json.loads(body)["message"] if status == 429 else None
 
         self.assertIn("$3.0000 per total", wait_for(refused, "the money is spent", step=1))
-        status, _, body = self.call(pons, key, model="priced")
-        self.assertEqual(status, 429, body)
+        # A call costs less than a second, and may still find room; what runs goes on to cost.
+        wait_for(lambda: self.call(pons, key, model="priced")[0] == 429, "models have none, either", step=0.5)
         door.require("DELETE", f"/sandboxes/{box.id}")
         rows = wait_for(lambda: [row for row in self.usage(pons) if row["model"] == "sandbox"], "it is charged")
         self.assertEqual(rows[0]["cost_nano_usd"], rows[0]["sandbox_seconds"] * 250_000_000)
